@@ -1,0 +1,1 @@
+//! Compressed numbers, strings and containers (WIRE §2).

@@ -1,0 +1,154 @@
+//! A cursor over a shared buffer. Payloads come out as slices of that buffer, never as copies;
+//! every length is checked against the bytes that remain before anything is allocated.
+
+use crate::error::{DecodeError, DecodeErrorKind};
+use bytes::Bytes;
+
+/// How deep messages and objects may nest (composite and batch messages, wrapped objects).
+pub const MAX_DEPTH: u8 = 8;
+
+/// Reads big-endian fields from a [`Bytes`].
+#[derive(Clone, Debug)]
+pub struct Reader {
+    buf: Bytes,
+    pos: usize,
+    depth: u8,
+}
+
+/// The result of every decode step.
+pub type Decoded<T> = Result<T, DecodeError>;
+
+impl Reader {
+    /// A reader at the start of `buf`.
+    #[must_use]
+    pub fn new(buf: Bytes) -> Self {
+        Self { buf, pos: 0, depth: 0 }
+    }
+
+    /// An error of `kind` at the current position.
+    #[must_use]
+    pub fn error(&self, what: &'static str, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError { what, kind, at: self.pos }
+    }
+
+    /// Offset of the next byte.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.pos
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.buf.len() - self.pos
+    }
+
+    /// The next `n` bytes, consumed.
+    pub fn take(&mut self, n: usize, what: &'static str) -> Decoded<&[u8]> {
+        if n > self.remaining() {
+            return Err(self.error(what, DecodeErrorKind::Short));
+        }
+        let start = self.pos;
+        self.pos += n;
+        Ok(&self.buf[start..self.pos])
+    }
+
+    /// The next `n` bytes as a shared slice, consumed.
+    pub fn slice(&mut self, n: usize, what: &'static str) -> Decoded<Bytes> {
+        if n > self.remaining() {
+            return Err(self.error(what, DecodeErrorKind::TooLong(n as u64)));
+        }
+        let start = self.pos;
+        self.pos += n;
+        Ok(self.buf.slice(start..self.pos))
+    }
+
+    /// Everything that is left, consumed.
+    pub fn rest(&mut self) -> Bytes {
+        let start = self.pos;
+        self.pos = self.buf.len();
+        self.buf.slice(start..)
+    }
+
+    /// A reader confined to the next `n` bytes; they are consumed here.
+    pub fn child(&mut self, n: usize, what: &'static str) -> Decoded<Reader> {
+        let depth = self.depth;
+        Ok(Reader { buf: self.slice(n, what)?, pos: 0, depth })
+    }
+
+    /// Fails unless every byte was read.
+    pub fn finish(&self, what: &'static str) -> Decoded<()> {
+        match self.remaining() {
+            0 => Ok(()),
+            n => Err(self.error(what, DecodeErrorKind::Trailing(n))),
+        }
+    }
+
+    /// Runs `f` one nesting level deeper; [`MAX_DEPTH`] bounds recursion on hostile input.
+    pub fn nested<T>(
+        &mut self,
+        what: &'static str,
+        f: impl FnOnce(&mut Self) -> Decoded<T>,
+    ) -> Decoded<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(self.error(what, DecodeErrorKind::TooDeep));
+        }
+        self.depth += 1;
+        let r = f(self);
+        self.depth -= 1;
+        r
+    }
+
+    /// One byte.
+    pub fn u8(&mut self, what: &'static str) -> Decoded<u8> {
+        Ok(self.take(1, what)?[0])
+    }
+
+    /// A Java boolean: any non-zero byte is true.
+    pub fn bool(&mut self, what: &'static str) -> Decoded<bool> {
+        Ok(self.u8(what)? != 0)
+    }
+
+    /// Unsigned 16 bits.
+    pub fn u16(&mut self, what: &'static str) -> Decoded<u16> {
+        let b = self.take(2, what)?;
+        Ok(u16::from_be_bytes([b[0], b[1]]))
+    }
+
+    /// Signed 16 bits.
+    pub fn i16(&mut self, what: &'static str) -> Decoded<i16> {
+        Ok(self.u16(what)? as i16)
+    }
+
+    /// Unsigned 32 bits.
+    pub fn u32(&mut self, what: &'static str) -> Decoded<u32> {
+        let b = self.take(4, what)?;
+        Ok(u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    }
+
+    /// Signed 32 bits.
+    pub fn i32(&mut self, what: &'static str) -> Decoded<i32> {
+        Ok(self.u32(what)? as i32)
+    }
+
+    /// Unsigned 64 bits.
+    pub fn u64(&mut self, what: &'static str) -> Decoded<u64> {
+        let b = self.take(8, what)?;
+        Ok(u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
+    }
+
+    /// Signed 64 bits.
+    pub fn i64(&mut self, what: &'static str) -> Decoded<i64> {
+        Ok(self.u64(what)? as i64)
+    }
+
+    /// A count of elements that take at least `min_size` bytes each: refused when the bytes that
+    /// remain could not hold them, so a `Vec` of that capacity is justified by the input.
+    pub fn count(&mut self, n: i64, min_size: usize, what: &'static str) -> Decoded<usize> {
+        let fits = (self.remaining() / min_size.max(1)) as i64;
+        if n < 0 || n > fits {
+            return Err(self.error(what, DecodeErrorKind::TooLong(n as u64)));
+        }
+        Ok(n as usize)
+    }
+}
