@@ -74,8 +74,7 @@ impl SeqnoList {
         self.words.iter().enumerate().flat_map(move |(w, word)| {
             (0..64).filter_map(move |b| {
                 let bit = w * 64 + b;
-                (bit < size && word >> b & 1 == 1)
-                    .then(|| self.offset.wrapping_add(bit as i64))
+                (bit < size && word >> b & 1 == 1).then(|| self.offset.wrapping_add(bit as i64))
             })
         })
     }

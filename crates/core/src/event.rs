@@ -1,0 +1,228 @@
+//! What layers tell each other (events, in order, changing state) and ask each other (queries,
+//! answered at once by `&self`).
+
+use crate::wire::PingData;
+use crate::{Digest, Pool, Uuid, View};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// Direction of travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dir {
+    /// Towards the network.
+    Down,
+    /// Towards the application.
+    Up,
+}
+
+/// Something that happened. Travels layer by layer; a layer may stop it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// Down, from the application: join the group.
+    Connect,
+    /// Down, from the application: leave the group.
+    Disconnect,
+    /// Down, then up, from GMS: this view is installed. `Group::view` already shows it.
+    View(Arc<View>),
+    /// Down, from GMS at a coordinator: this view is about to be multicast; create what joiners
+    /// need.
+    PendingView(Arc<View>),
+    /// Down, from GMS: the join is complete, data may be delivered.
+    BecomeServer,
+    /// Up: these members are suspected. Below VERIFY_SUSPECT unverified, above it verified.
+    Suspect(Vec<Uuid>),
+    /// Up or down: these members are alive after all.
+    Unsuspect(Vec<Uuid>),
+    /// Down, from GMS: create windows for the members of this digest that have none.
+    SetDigest(Digest),
+    /// Down, from GMS at a merge: as `SetDigest`, and jump forward where the digest is ahead.
+    MergeDigest(Digest),
+    /// Down, from state transfer: replace all windows but the own one.
+    OverwriteDigest(Digest),
+    /// Down, from STABLE: everybody has these (delivered) numbers; `received` is the highest
+    /// number anybody had.
+    Stable(Digest),
+    /// Down, from GMS or state transfer: send no stability reports until `ResumeStable`, or for at
+    /// most this long.
+    SuspendStable(core::time::Duration),
+    /// Down: reports go on.
+    ResumeStable,
+    /// Down to discovery: find members.
+    FindMembers {
+        /// Who asks; comes back with the answers.
+        purpose: Purpose,
+        /// Who is looked for; `None`: everybody.
+        wanted: Option<Vec<Uuid>>,
+    },
+    /// Up from discovery: what was found. For [`Purpose::Join`] once, when the wait is over; for
+    /// the others once per answer.
+    Found {
+        /// Who asked.
+        purpose: Purpose,
+        /// What answered.
+        members: Vec<Found>,
+    },
+    /// Up from the transport to discovery: messages for this member wait for its address.
+    WhoHas(Uuid),
+    /// Down from discovery to the transport: the address book has news of this member.
+    AddressLearned(Uuid),
+    /// Up from MERGE3 to GMS: these differing views exist, by the member that reported each.
+    MergeViews(Vec<(Uuid, View)>),
+    /// Down from GMS to MERGE3: announce the view at once.
+    AnnounceView,
+    /// Up from the edge: the suspect's own address refuses connections on every port; nobody
+    /// listens there any more (DECISIONS 25).
+    Refuses(Uuid),
+    /// Down, from the stack: a call of the own application began to wait (`true`) or none waits
+    /// any more (DECISIONS 16).
+    CallsPending(bool),
+    /// Down, from GMS: the multicast lines must look again, their wait set may have changed.
+    Nudge,
+}
+
+/// Why members are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// GMS, to join.
+    Join,
+    /// MERGE3, to announce the own view.
+    Merge,
+    /// The transport, to learn addresses.
+    Addresses,
+}
+
+/// A member that discovery found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The member.
+    pub member: Uuid,
+    /// It is in a group.
+    pub server: bool,
+    /// It is the coordinator of its group.
+    pub coordinator: bool,
+    /// Where it is, if it said so.
+    pub physical: Option<SocketAddr>,
+}
+
+impl Found {
+    /// From discovery data; `None` if the sender is no member identity.
+    #[must_use]
+    pub fn from_ping(p: &PingData) -> Option<Self> {
+        Some(Found {
+            member: p.sender.as_ref()?.uuid()?,
+            server: p.server || p.coordinator,
+            coordinator: p.coordinator,
+            physical: p.physical.and_then(|a| a.socket_addr()),
+        })
+    }
+}
+
+/// A question to other layers. The nearest layer that knows answers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Query {
+    /// The digest of all windows (reliable multicast).
+    Digest,
+    /// The entry of one member.
+    DigestOf(Uuid),
+    /// May a message of `bytes` payload enter now, and if not, who limits it? (flow control)
+    Room {
+        /// Destination; `None`: everybody.
+        dest: Option<Uuid>,
+        /// Out of band.
+        oob: bool,
+        /// Payload length.
+        bytes: usize,
+    },
+    /// The accounts of flow control.
+    Credits(Pool),
+    /// The receive and retransmission windows.
+    Windows,
+    /// Is a merge going on? (GMS)
+    MergeRunning,
+    /// Who is suspected? (failure detection)
+    Suspects,
+}
+
+/// The answer to a [`Query`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Answer {
+    /// To `Digest` and `DigestOf`.
+    Digest(Digest),
+    /// To `Room`.
+    Room(Room),
+    /// To `Credits`.
+    Credits(Vec<CreditAccount>),
+    /// To `Windows`.
+    Windows(Vec<WindowGauge>),
+    /// To `MergeRunning`.
+    MergeRunning(bool),
+    /// To `Suspects`.
+    Suspects(Vec<Uuid>),
+}
+
+/// Whether a message may enter a line of flow control.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// The line takes the message (it may still wait there for credit).
+    pub line_open: bool,
+    /// It would leave at once.
+    pub immediate: bool,
+    /// Payload bytes that could leave at once.
+    pub credit: u64,
+    /// Who limits it, when it is not immediate.
+    pub limited_by: Vec<Uuid>,
+}
+
+/// Both halves of the account with one peer in one pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditAccount {
+    /// The peer (for multicasts also this member).
+    pub peer: Uuid,
+    /// Granted to us and unused.
+    pub balance: u64,
+    /// `balance` minus the cost of the waiting heads; what the seed document calls "below 0".
+    pub shown: i64,
+    /// Cost of all messages waiting for this peer.
+    pub waiting: u64,
+    /// Received from the peer, not yet consumed.
+    pub unconsumed: u64,
+    /// Consumed, not yet granted back.
+    pub ungranted: u64,
+    /// The maximum.
+    pub max: u64,
+}
+
+/// The state of one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowGauge {
+    /// The other end: the sender of a multicast or unicast receive window, the destination of a
+    /// unicast send window. The own member's multicast window is the send window too.
+    pub peer: Uuid,
+    /// Which window.
+    pub kind: WindowKind,
+    /// Everything up to here is gone.
+    pub low: i64,
+    /// Everything up to here is delivered (send window: acknowledged).
+    pub delivered: i64,
+    /// The highest number received (send window: sent).
+    pub received: i64,
+    /// Payload bytes held.
+    pub bytes: u64,
+    /// Messages held.
+    pub messages: u64,
+}
+
+/// Kinds of [`WindowGauge`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WindowKind {
+    /// Reliable multicast, one per sender.
+    Multicast,
+    /// Reliable unicast, what we sent.
+    UnicastSend,
+    /// Reliable unicast, what we received.
+    UnicastReceive,
+}

@@ -1,0 +1,188 @@
+//! Facts that every layer may read. Each has exactly one writer; a write is staged while a layer
+//! runs and applied before the next one does, so nobody sees the group change in mid-call.
+
+use crate::wire::IpAddress;
+use crate::{Uuid, View};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::net::SocketAddr;
+
+/// What is known of the group.
+#[derive(Debug)]
+pub struct Group {
+    /// This member.
+    pub local: Uuid,
+    /// Its logical name.
+    pub name: Arc<str>,
+    /// Where its transport receives.
+    pub physical: SocketAddr,
+    /// The cluster; empty before the application connects. Written by the stack.
+    pub cluster: Bytes,
+    /// The installed view. Written by GMS.
+    pub view: Option<Arc<View>>,
+    /// Names and physical addresses. Written by the transport and discovery.
+    pub addresses: AddressBook,
+    /// A call of the own application is waiting on this channel. Written by the entry layer.
+    pub calls_pending: bool,
+    ranks: BTreeMap<Uuid, usize>,
+}
+
+impl Group {
+    /// Before any view.
+    #[must_use]
+    pub fn new(local: Uuid, name: Arc<str>, physical: SocketAddr) -> Self {
+        let mut addresses = AddressBook::default();
+        addresses.learn(local, Some(name.clone()), Some(physical));
+        Self {
+            local,
+            name,
+            physical,
+            cluster: Bytes::new(),
+            view: None,
+            addresses,
+            calls_pending: false,
+            ranks: BTreeMap::new(),
+        }
+    }
+
+    /// Whether `m` is in the installed view.
+    #[must_use]
+    pub fn is_member(&self, m: Uuid) -> bool {
+        self.ranks.contains_key(&m)
+    }
+
+    /// The position of `m` in the installed view.
+    #[must_use]
+    pub fn rank(&self, m: Uuid) -> Option<usize> {
+        self.ranks.get(&m).copied()
+    }
+
+    /// The members of the installed view.
+    #[must_use]
+    pub fn members(&self) -> &[Uuid] {
+        self.view.as_deref().map_or(&[], |v| &v.members)
+    }
+
+    /// The coordinator of the installed view.
+    #[must_use]
+    pub fn coordinator(&self) -> Option<Uuid> {
+        self.members().first().copied()
+    }
+
+    /// Whether this member is the coordinator of its installed view.
+    #[must_use]
+    pub fn is_coordinator(&self) -> bool {
+        self.coordinator() == Some(self.local)
+    }
+
+    pub(crate) fn apply(&mut self, change: GroupChange) {
+        match change {
+            GroupChange::View(v) => {
+                self.ranks = v
+                    .as_deref()
+                    .map(|v| v.members.iter().enumerate().map(|(i, m)| (*m, i)).collect())
+                    .unwrap_or_default();
+                if let Some(v) = &v {
+                    self.addresses.retain_for(v, self.local);
+                }
+                self.view = v;
+            }
+            GroupChange::Learn { member, name, physical } => {
+                self.addresses.learn(member, name, physical);
+            }
+            GroupChange::CallsPending(p) => self.calls_pending = p,
+        }
+    }
+}
+
+/// A staged write to the [`Group`].
+#[derive(Clone, Debug)]
+pub enum GroupChange {
+    /// GMS: this view is installed (`None`: we left).
+    View(Option<Arc<View>>),
+    /// Transport, discovery, MERGE3: a member's name or place is known.
+    Learn {
+        /// The member.
+        member: Uuid,
+        /// Its name, if it was told.
+        name: Option<Arc<str>>,
+        /// Its place, if it was told.
+        physical: Option<SocketAddr>,
+    },
+    /// Entry layer.
+    CallsPending(bool),
+}
+
+/// Names and physical addresses of members, and of up to [`AddressBook::STRANGERS`] others.
+#[derive(Debug, Default)]
+pub struct AddressBook {
+    entries: BTreeMap<Uuid, Entry>,
+    clock: u64,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Entry {
+    name: Option<Arc<str>>,
+    physical: Option<SocketAddr>,
+    touched: u64,
+    member: bool,
+}
+
+impl AddressBook {
+    /// How many members of other views are remembered; beyond it the longest unheard-of goes.
+    pub const STRANGERS: usize = 512;
+
+    /// Where `m` is.
+    #[must_use]
+    pub fn physical(&self, m: Uuid) -> Option<SocketAddr> {
+        self.entries.get(&m)?.physical
+    }
+
+    /// The logical name of `m`.
+    #[must_use]
+    pub fn name(&self, m: Uuid) -> Option<&Arc<str>> {
+        self.entries.get(&m)?.name.as_ref()
+    }
+
+    /// Everybody whose place is known.
+    pub fn known(&self) -> impl Iterator<Item = (Uuid, SocketAddr)> + '_ {
+        self.entries.iter().filter_map(|(m, e)| Some((*m, e.physical?)))
+    }
+
+    /// Who is at `at`.
+    #[must_use]
+    pub fn at(&self, at: IpAddress) -> Option<Uuid> {
+        let at = at.socket_addr()?;
+        self.known().find(|(_, a)| *a == at).map(|(m, _)| m)
+    }
+
+    fn learn(&mut self, m: Uuid, name: Option<Arc<str>>, physical: Option<SocketAddr>) {
+        self.clock += 1;
+        let e = self.entries.entry(m).or_default();
+        e.touched = self.clock;
+        if name.is_some() {
+            e.name = name;
+        }
+        if physical.is_some() {
+            e.physical = physical;
+        }
+        self.evict();
+    }
+
+    fn retain_for(&mut self, view: &View, local: Uuid) {
+        for (m, e) in &mut self.entries {
+            e.member = *m == local || view.contains(*m);
+        }
+        self.evict();
+    }
+
+    fn evict(&mut self) {
+        while self.entries.values().filter(|e| !e.member).count() > Self::STRANGERS {
+            let oldest =
+                self.entries.iter().filter(|(_, e)| !e.member).min_by_key(|(_, e)| e.touched);
+            let Some(m) = oldest.map(|(m, _)| *m) else { return };
+            self.entries.remove(&m);
+        }
+    }
+}

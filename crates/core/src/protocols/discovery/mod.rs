@@ -1,0 +1,1 @@
+//! Discovery: finds the members of a group before and after joining it.

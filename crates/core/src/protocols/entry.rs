@@ -1,0 +1,1 @@
+//! The top layer: where calls of the application enter and wait their turn.

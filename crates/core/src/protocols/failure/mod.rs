@@ -1,0 +1,1 @@
+//! Failure detection: heartbeats, monitored connections, verification of suspects.

@@ -1,0 +1,1 @@
+//! Fault layers: DISCARD drops, DELAY delays.

@@ -1,0 +1,1 @@
+//! Flow control by credits: MFC for multicasts, UFC for unicasts.

@@ -1,0 +1,1 @@
+//! FRAG2: cuts large messages and puts them together again.

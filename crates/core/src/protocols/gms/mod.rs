@@ -1,0 +1,1 @@
+//! GMS: group membership.

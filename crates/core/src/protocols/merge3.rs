@@ -1,0 +1,1 @@
+//! MERGE3: notices that several views of one group exist.

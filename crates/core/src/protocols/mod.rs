@@ -1,0 +1,15 @@
+//! The protocols. Order of the default stacks, bottom to top: transport, discovery, MERGE3, FD_SOCK2,
+//! FD_ALL3, VERIFY_SUSPECT2, NAKACK2, UNICAST3, STABLE, GMS, MFC, UFC, FRAG2, RSVP, entry.
+
+pub mod discovery;
+pub mod entry;
+pub mod failure;
+pub mod faults;
+pub mod flow;
+pub mod frag;
+pub mod gms;
+pub mod merge3;
+pub mod reliable;
+pub mod rsvp;
+pub mod stable;
+pub mod transport;

@@ -1,0 +1,1 @@
+//! Reliable multicast and unicast: one window and retransmission engine, several dialects.

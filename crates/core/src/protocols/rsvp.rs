@@ -1,0 +1,1 @@
+//! RSVP: synchronous sends.

@@ -1,0 +1,1 @@
+//! STABLE: agrees on what everybody has delivered, so that it can be purged.

@@ -1,0 +1,1 @@
+//! The transport: bundles messages into frames, routes them, loops copies back, knows addresses.

@@ -1,0 +1,122 @@
+//! Who waits for a message to leave (tokens, on the way down) and who counts that it was taken
+//! (receipts, on the way up).
+
+use crate::Uuid;
+
+/// A call of the application, numbered by the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// The promise that somebody will be told when a message was admitted or refused. It rides in the
+/// message; whoever keeps the message keeps it, whoever lets go of the message resolves it through
+/// [`crate::Cx::resolve`]. Copies of a message carry none. The stack counts tokens made and
+/// resolved: at rest the two are equal.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a token that is dropped leaves its owner waiting for ever"]
+pub struct SendToken {
+    pub(crate) owner: Owner,
+    pub(crate) key: u64,
+}
+
+impl SendToken {
+    /// The application's call behind this token, if the application owns it.
+    #[must_use]
+    pub fn op(&self) -> Option<OpId> {
+        (self.owner == Owner::App).then_some(OpId(self.key))
+    }
+}
+
+/// Who is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    App,
+    Layer(u8),
+}
+
+/// Which flow-control account a received message was counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pool {
+    /// Not counted.
+    #[default]
+    Exempt,
+    /// Multicast flow control (MFC).
+    Multicast,
+    /// Unicast flow control (UFC).
+    Unicast,
+}
+
+/// When a synchronous send counts as received by a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SyncLevel {
+    /// The message is in the member's window.
+    OnReceive,
+    /// It and everything the sender sent before it is there.
+    OnContiguous,
+    /// The application has consumed it.
+    #[default]
+    OnDeliver,
+}
+
+/// A synchronous send that the consumption of a message must acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RsvpTag {
+    /// The id as it travelled.
+    pub id: i16,
+}
+
+/// What is owed when a received message is consumed. Attached by flow control and RSVP on the way
+/// up, summed into a [`Consumed`] by whoever takes the message out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Receipt {
+    /// The account.
+    pub pool: Pool,
+    /// Which incarnation of the account: a receipt of an earlier one returns no credit.
+    pub epoch: u32,
+    /// Bytes to return.
+    pub bytes: u32,
+    /// A synchronous send to acknowledge.
+    pub rsvp: Option<RsvpTag>,
+}
+
+/// The application, or a layer that absorbs messages, is done with messages of `from`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consumed {
+    /// The sender.
+    pub from: Uuid,
+    /// The account.
+    pub pool: Pool,
+    /// Its incarnation.
+    pub epoch: u32,
+    /// Bytes consumed.
+    pub bytes: u64,
+    /// Messages consumed.
+    pub messages: u32,
+    /// A synchronous send to acknowledge.
+    pub rsvp: Option<RsvpTag>,
+}
+
+impl Consumed {
+    /// One consumed message.
+    #[must_use]
+    pub fn one(from: Uuid, r: Receipt) -> Self {
+        Self {
+            from,
+            pool: r.pool,
+            epoch: r.epoch,
+            bytes: u64::from(r.bytes),
+            messages: 1,
+            rsvp: r.rsvp,
+        }
+    }
+
+    /// Adds `other` if it is of the same account and needs no acknowledgement of its own.
+    pub fn absorb(&mut self, other: &Consumed) -> bool {
+        let same = (self.from, self.pool, self.epoch) == (other.from, other.pool, other.epoch);
+        if !same || other.rsvp.is_some() {
+            return false;
+        }
+        self.bytes += other.bytes;
+        self.messages += other.messages;
+        true
+    }
+}

@@ -1,0 +1,192 @@
+//! Facts, each stated once, where it happens. The simulator's oracles, transcripts, logs and
+//! counters are all made from these.
+
+use crate::{Pool, Uuid, ViewId};
+use alloc::vec::Vec;
+
+/// Something observable that a stack did.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Trace {
+    /// A view passed the layer at this position, travelling up.
+    ViewPassed {
+        /// Position, 0 = transport.
+        layer: u8,
+        /// The view.
+        view: ViewId,
+    },
+    /// A numbered multicast left NAKACK.
+    Multicast {
+        /// Its number.
+        seqno: i64,
+    },
+    /// A numbered unicast left UNICAST.
+    Unicast {
+        /// Destination.
+        to: Uuid,
+        /// Its number.
+        seqno: i64,
+    },
+    /// Missing numbers were asked for.
+    XmitRequested {
+        /// Whom was asked.
+        from: Uuid,
+        /// Whose messages.
+        of: Uuid,
+        /// How many.
+        count: u32,
+        /// First and last number asked for.
+        range: (i64, i64),
+    },
+    /// A message was sent again.
+    Retransmitted {
+        /// To whom; `None`: to all.
+        to: Option<Uuid>,
+        /// Whose message.
+        of: Uuid,
+        /// Its number.
+        seqno: i64,
+    },
+    /// Multicasts up to this number were purged as stable.
+    Purged {
+        /// Whose.
+        of: Uuid,
+        /// Up to here.
+        upto: i64,
+    },
+    /// STABLE: a stability vector was agreed.
+    Stability {
+        /// For this view.
+        view: ViewId,
+    },
+    /// A detector suspects (before verification).
+    Accused {
+        /// Who.
+        member: Uuid,
+        /// Who says so.
+        by: Uuid,
+        /// On what evidence.
+        why: &'static str,
+    },
+    /// Verification let the suspicion through to GMS.
+    Suspected {
+        /// Who.
+        member: Uuid,
+    },
+    /// The suspicion was withdrawn.
+    Unsuspected {
+        /// Who.
+        member: Uuid,
+    },
+    /// GMS changed its state.
+    Membership {
+        /// A short description: "joining", "coordinator", "leaving", "merging" …
+        state: &'static str,
+    },
+    /// A join was asked for.
+    JoinAttempt {
+        /// Of whom.
+        coordinator: Uuid,
+        /// Which attempt, from 1.
+        attempt: u32,
+    },
+    /// Credit was granted.
+    Granted {
+        /// To whom.
+        to: Uuid,
+        /// In which pool.
+        pool: Pool,
+        /// How much.
+        bytes: u64,
+    },
+    /// Credit was received.
+    Credited {
+        /// From whom.
+        from: Uuid,
+        /// In which pool.
+        pool: Pool,
+        /// How much.
+        bytes: u64,
+    },
+    /// Credit was asked for.
+    CreditAsked {
+        /// Whom.
+        of: Uuid,
+        /// In which pool.
+        pool: Pool,
+        /// How much.
+        bytes: u64,
+    },
+    /// A line began to wait.
+    Blocked {
+        /// In which pool.
+        pool: Pool,
+        /// For whom.
+        by: Vec<Uuid>,
+    },
+    /// A line goes on.
+    Unblocked {
+        /// In which pool.
+        pool: Pool,
+    },
+    /// A synchronous send was acknowledged.
+    RsvpAcked {
+        /// By whom.
+        by: Uuid,
+        /// Which.
+        id: i16,
+    },
+    /// A merge step.
+    Merge {
+        /// "started", "installed", "cancelled" …
+        step: &'static str,
+    },
+    /// Something from the network was dropped.
+    Dropped {
+        /// Why.
+        why: DropReason,
+        /// Whose, if known.
+        from: Option<Uuid>,
+    },
+}
+
+/// Why something from the network was dropped; each is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// The bytes could not be decoded.
+    Undecodable,
+    /// A packet of another version.
+    WrongVersion,
+    /// A message of another cluster.
+    WrongCluster,
+    /// A unicast that is not for this member.
+    NotForUs,
+    /// Our own multicast, come back from the network.
+    OwnMulticast,
+    /// The sender is no member identity.
+    BadSender,
+    /// From a member that is not in the view.
+    NotAMember,
+    /// Already received.
+    Duplicate,
+    /// Below the window.
+    BelowWindow,
+    /// Too far above the window, or a queue is full.
+    OverLimit,
+    /// It belongs to another view, merge, connection or incarnation.
+    Stale,
+    /// A header or payload that makes no sense here.
+    Malformed,
+    /// The member is leaving or has left.
+    NotConnected,
+    /// A fault layer did it on purpose.
+    Injected,
+    /// No physical address is known.
+    NoAddress,
+}
+
+impl DropReason {
+    /// How many reasons there are.
+    pub const COUNT: usize = DropReason::NoAddress as usize + 1;
+}
