@@ -1,7 +1,10 @@
 //! Digests: per member the highest delivered and highest received sequence number (WIRE §8.5),
 //! and lists of missing numbers (§8.7).
 
-use crate::Address;
+use crate::address_codec::MIN_ADDRESS;
+use crate::primitive::WriteExt;
+use crate::{Address, Decode, Decoded, Encode, Reader, Writer};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Highest delivered and highest received sequence number of one member.
@@ -53,9 +56,7 @@ impl SeqnoList {
     /// An empty list that can hold `size` numbers from `offset` on.
     #[must_use]
     pub fn new(offset: i64, size: u32) -> Self {
-        let mut words = Vec::new();
-        words.resize(size.div_ceil(64) as usize, 0);
-        Self { offset, size, words }
+        Self { offset, size, words: vec![0; size.div_ceil(64) as usize] }
     }
 
     /// Adds `seqno`; false if it is out of range.
@@ -104,5 +105,88 @@ impl FromIterator<i64> for SeqnoList {
             list.insert(*s);
         }
         list
+    }
+}
+
+/// The members (addrs), then one lseq per member. Matches `Digest.writeTo` with members.
+impl Encode for Digest {
+    fn encode(&self, w: &mut impl Writer) {
+        let entries = &self.entries[..self.entries.len().min(i16::MAX as usize)];
+        w.i16(entries.len() as i16);
+        for (member, _) in entries {
+            member.encode(w);
+        }
+        for (_, pair) in entries {
+            w.lseq(*pair);
+        }
+    }
+}
+
+impl Decode for Digest {
+    fn decode(r: &mut Reader) -> Decoded<Self> {
+        let n = r.i16("digest members")?.max(0);
+        let n = r.count(i64::from(n), MIN_ADDRESS + 1, "digest members")?;
+        let mut entries = Vec::with_capacity(n);
+        for _ in 0..n {
+            entries.push((Address::decode(r)?, SeqnoPair::default()));
+        }
+        for (_, pair) in &mut entries {
+            *pair = r.lseq("digest seqnos")?;
+        }
+        Ok(Digest { entries })
+    }
+}
+
+/// i16 count, then one lseq per member of the view. Matches `Digest.writeTo` without members.
+impl Encode for RefDigest {
+    fn encode(&self, w: &mut impl Writer) {
+        let seqnos = &self.seqnos[..self.seqnos.len().min(i16::MAX as usize)];
+        w.i16(seqnos.len() as i16);
+        for pair in seqnos {
+            w.lseq(*pair);
+        }
+    }
+}
+
+impl Decode for RefDigest {
+    fn decode(r: &mut Reader) -> Decoded<Self> {
+        let n = r.i16("digest seqnos")?;
+        let n = r.count(i64::from(n), 1, "digest seqnos")?;
+        let mut seqnos = Vec::with_capacity(n);
+        for _ in 0..n {
+            seqnos.push(r.lseq("digest seqnos")?);
+        }
+        Ok(RefDigest { seqnos })
+    }
+}
+
+/// Matches `SeqnoList.writeTo`.
+///
+/// | bytes | field |
+/// |-------|-------|
+/// | 4 | size in bits |
+/// | 8 | offset: the number that bit 0 stands for |
+/// | 8 × ⌈size / 64⌉ | the words; bit i is bit i mod 64 of word i / 64 |
+impl Encode for SeqnoList {
+    fn encode(&self, w: &mut impl Writer) {
+        w.u32(self.size);
+        w.i64(self.offset);
+        for i in 0..self.size.div_ceil(64) as usize {
+            w.u64(self.words.get(i).copied().unwrap_or_default());
+        }
+    }
+}
+
+impl Decode for SeqnoList {
+    fn decode(r: &mut Reader) -> Decoded<Self> {
+        let size = r.i32("seqno list size")?;
+        let offset = r.i64("seqno list offset")?;
+        let words = if size < 0 { -1 } else { i64::from(size.unsigned_abs().div_ceil(64)) };
+        let n = r.count(words, 8, "seqno list")?;
+        let mut words = Vec::with_capacity(n);
+        for _ in 0..n {
+            words.push(r.u64("seqno list")?);
+        }
+        Ok(SeqnoList { offset, size: size.unsigned_abs(), words })
     }
 }

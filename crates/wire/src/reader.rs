@@ -7,12 +7,18 @@ use bytes::Bytes;
 /// How deep messages and objects may nest (composite and batch messages, wrapped objects).
 pub const MAX_DEPTH: u8 = 8;
 
+/// How many bytes of copies one byte of input justifies. Real lists of messages between members
+/// with long addresses need about 20.
+const COPIES_PER_BYTE: usize = 64;
+
 /// Reads big-endian fields from a [`Bytes`].
 #[derive(Clone, Debug)]
 pub struct Reader {
     buf: Bytes,
     pos: usize,
     depth: u8,
+    /// What decoders may still allocate for copies of values that the input names only once.
+    copies_left: usize,
 }
 
 /// The result of every decode step.
@@ -22,7 +28,8 @@ impl Reader {
     /// A reader at the start of `buf`.
     #[must_use]
     pub fn new(buf: Bytes) -> Self {
-        Self { buf, pos: 0, depth: 0 }
+        let copies_left = buf.len().saturating_mul(COPIES_PER_BYTE);
+        Self { buf, pos: 0, depth: 0, copies_left }
     }
 
     /// An error of `kind` at the current position.
@@ -73,7 +80,28 @@ impl Reader {
     /// A reader confined to the next `n` bytes; they are consumed here.
     pub fn child(&mut self, n: usize, what: &'static str) -> Decoded<Reader> {
         let depth = self.depth;
-        Ok(Reader { buf: self.slice(n, what)?, pos: 0, depth })
+        let mut child = Reader::new(self.slice(n, what)?);
+        child.depth = depth;
+        Ok(child)
+    }
+
+    /// What was read since `start`, an earlier [`position`](Self::position), as a shared slice.
+    #[must_use]
+    pub fn read_since(&self, start: usize) -> Bytes {
+        self.buf.slice(start.min(self.pos)..self.pos)
+    }
+
+    /// Accounts for `cost` bytes of heap that copy a value which the input holds only once (the
+    /// source of a list, copied into each of its messages). Bounded by the length of the input, so
+    /// that two bytes cannot stand for a copy of a kilobyte any number of times.
+    pub fn charge(&mut self, cost: usize, what: &'static str) -> Decoded<()> {
+        match self.copies_left.checked_sub(cost) {
+            Some(left) => {
+                self.copies_left = left;
+                Ok(())
+            }
+            None => Err(self.error(what, DecodeErrorKind::TooLong(cost as u64))),
+        }
     }
 
     /// Fails unless every byte was read.

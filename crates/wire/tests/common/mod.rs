@@ -1,0 +1,145 @@
+//! The vectors: bytes that JGroups 5.5.6 wrote, with the field values they came from.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "the vectors are part of the test")]
+
+use bytes::{Bytes, BytesMut};
+use rgroups_wire::address_codec::{
+    decode_addr, decode_nullable_addrs, encode_addr, encode_nullable_addrs,
+};
+use rgroups_wire::tcp::{FdSock2Frame, GRACEFUL_CLOSE, Handshake};
+use rgroups_wire::{
+    Decode, DecodeErrorKind, Decoded, DeltaView, Digest, Encode, Exception, Frame, Header, JoinRsp,
+    MergeId, Message, PingData, ProtId, Reader, RefDigest, SeqnoList, Value, Version, View,
+    ViewDigest, ViewId, WriteExt, Writer, mping,
+};
+use serde_json::Value as Json;
+
+/// One vector.
+pub struct Vector {
+    pub name: String,
+    pub kind: String,
+    pub fields: Json,
+    pub bytes: Bytes,
+}
+
+/// All 432.
+pub fn vectors() -> Vec<Vector> {
+    let text = include_str!("../../testdata/vectors.json");
+    let list: Vec<Json> = serde_json::from_str(text).unwrap();
+    let text = |v: &Json, key: &str| v[key].as_str().unwrap().to_string();
+    list.iter()
+        .map(|v| Vector {
+            name: text(v, "name"),
+            kind: text(v, "kind"),
+            fields: v["fields"].clone(),
+            bytes: unhex(&text(v, "hex")),
+        })
+        .collect()
+}
+
+pub fn unhex(hex: &str) -> Bytes {
+    let digits: Vec<u8> = hex.chars().map(|c| c.to_digit(16).unwrap() as u8).collect();
+    digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Decodes all of `bytes` as the type that `kind` names, and encodes the value again. `None` for
+/// kinds that this crate does not know.
+pub fn reencode(kind: &str, bytes: &Bytes) -> Option<Decoded<Bytes>> {
+    let mut r = Reader::new(bytes.clone());
+    let mut w = BytesMut::new();
+    let outcome = match kind {
+        "int_compressed" => r.cint("v").map(|v| w.cint(v)),
+        "long_compressed" => r.clong("v").map(|v| w.clong(v)),
+        "long_seq" => r.lseq("v").map(|v| w.lseq(v)),
+        "string" => r.str("v").map(|v| w.str(v.as_deref())),
+        "utf" => r.nullable_utf("v").map(|v| w.nullable_utf(v.as_deref())),
+        "jgstring" => r.jstr("v").map(|v| w.jstr(&v)),
+        "asciistring" => r.astr("v").map(|v| w.astr(v.as_deref())),
+        "bytebuffer" => r.buf("v").map(|v| w.buf(v.as_ref())),
+        "float" => r.u32("v").map(|v| w.u32(v)),
+        "double" => r.u64("v").map(|v| w.u64(v)),
+        "version" => again::<Version>(&mut r, &mut w),
+        "address" => decode_addr(&mut r).map(|v| encode_addr(v.as_ref(), &mut w)),
+        "addresses" | "sorted_addresses" => {
+            decode_nullable_addrs(&mut r).map(|v| encode_nullable_addrs(v.as_deref(), &mut w))
+        }
+        "viewid" => again::<ViewId>(&mut r, &mut w),
+        "viewid_opt" => r.opt::<ViewId>("v").map(|v| w.opt(v.as_ref())),
+        "view" => again::<View>(&mut r, &mut w),
+        "view_presence" => r.opt::<View>("v").map(|v| w.opt(v.as_ref())),
+        "view_opt" => decode_view_opt(&mut r).map(|v| encode_view_opt(v.as_ref(), &mut w)),
+        "mergeview" => View::decode_merge(&mut r).map(|v| v.encode(&mut w)),
+        "deltaview" => again::<DeltaView>(&mut r, &mut w),
+        "digest" => again::<Digest>(&mut r, &mut w),
+        "digest_nm" => again::<RefDigest>(&mut r, &mut w),
+        "mergeid" => again::<MergeId>(&mut r, &mut w),
+        "seqnolist" => again::<SeqnoList>(&mut r, &mut w),
+        "object_buf" => Value::decode_buffer(r.rest()).map(|v| v.encode_buffer(&mut w)),
+        "object_stream" => Value::decode_stream(&mut r).map(|v| v.encode_stream(&mut w)),
+        "exception" => Exception::decode_nullable(&mut r)
+            .map(|v| Exception::encode_nullable(v.as_ref(), &mut w)),
+        "header" => {
+            decode_header(&mut r).map(|(prot, header)| encode_header(prot, &header, &mut w))
+        }
+        "pingdata" => again::<PingData>(&mut r, &mut w),
+        "pingdata_list" => PingData::decode_list(&mut r).map(|v| PingData::encode_list(&v, &mut w)),
+        "joinrsp" | "joinrsp_mergeview_quirk" => again::<JoinRsp>(&mut r, &mut w),
+        "gms_view_digest" => again::<ViewDigest>(&mut r, &mut w),
+        "message" => again::<Message>(&mut r, &mut w),
+        "message_presence" => r.opt::<Message>("v").map(|v| w.opt(v.as_ref())),
+        "datagram" => Frame::decode(r.rest()).map(|v| v.encode(&mut w)),
+        "tcp_frame" => decode_tcp_frame(&mut r).map(|v| {
+            w.i32(v.encoded_len() as i32);
+            v.encode(&mut w);
+        }),
+        "tcp_handshake" => again::<Handshake>(&mut r, &mut w),
+        "tcp_close" => match r.i32("v") {
+            Ok(v) if v != GRACEFUL_CLOSE => Err(r.error("close", DecodeErrorKind::BadValue)),
+            v => v.map(|v| w.i32(v)),
+        },
+        "fdsock2_payload" => again::<FdSock2Frame>(&mut r, &mut w),
+        "mping" => mping::decode(r.rest()).map(|v| mping::encode(&v, &mut w)),
+        _ => return None,
+    };
+    Some(outcome.and_then(|()| r.finish("vector")).map(|()| w.freeze()))
+}
+
+fn again<T: Decode + Encode>(r: &mut Reader, w: &mut BytesMut) -> Decoded<()> {
+    T::decode(r).map(|v| v.encode(w))
+}
+
+pub fn decode_view_opt(r: &mut Reader) -> Decoded<Option<View>> {
+    if !r.bool("v")? {
+        return Ok(None);
+    }
+    if r.bool("v")? { View::decode_merge(r).map(Some) } else { View::decode(r).map(Some) }
+}
+
+pub fn encode_view_opt(view: Option<&View>, w: &mut BytesMut) {
+    w.bool(view.is_some());
+    if let Some(view) = view {
+        w.bool(view.is_merge());
+        view.encode(w);
+    }
+}
+
+pub fn decode_header(r: &mut Reader) -> Decoded<(ProtId, Header)> {
+    let prot = ProtId(r.i16("v")?);
+    let magic = r.i16("v")?;
+    Header::decode(prot, magic, r).map(|header| (prot, header))
+}
+
+pub fn encode_header(prot: ProtId, header: &Header, w: &mut BytesMut) {
+    w.i16(prot.0);
+    header.encode(prot, w);
+}
+
+fn decode_tcp_frame(r: &mut Reader) -> Decoded<Frame> {
+    let n = r.i32("v")?;
+    let n = r.count(i64::from(n), 1, "v")?;
+    Frame::decode(r.slice(n, "v")?)
+}
