@@ -1,1 +1,17 @@
 //! Failure detection: heartbeats, monitored connections, verification of suspects.
+
+pub mod fd_all3;
+pub mod fd_sock2;
+pub mod verify_suspect2;
+
+pub use fd_all3::{FdAll3, FdAll3Config};
+pub use verify_suspect2::{VerifySuspect2, VerifySuspect2Config};
+
+use crate::{Group, Uuid};
+use alloc::collections::BTreeSet;
+
+/// Whether this member would be coordinator once `suspects` are gone: the one that acts on a
+/// suspicion. The same rule as in GMS, computed from the same view.
+pub(crate) fn acts_without(group: &Group, suspects: &BTreeSet<Uuid>) -> bool {
+    group.members().iter().find(|m| !suspects.contains(m)) == Some(&group.local)
+}

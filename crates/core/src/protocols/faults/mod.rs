@@ -1,1 +1,7 @@
-//! Fault layers: DISCARD drops, DELAY delays.
+//! Fault layers, for tests and drills: they are protocols like any other and may stand anywhere.
+
+pub mod delay;
+pub mod discard;
+
+pub use delay::{Delay, DelayConfig};
+pub use discard::{Discard, DiscardConfig};
