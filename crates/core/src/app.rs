@@ -53,6 +53,17 @@ pub struct Sync {
     pub to: Option<Vec<Uuid>>,
 }
 
+/// A synchronous send on its way to RSVP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncRequest {
+    /// What counts as received.
+    pub level: SyncLevel,
+    /// When the wait ends; `None`: never.
+    pub until: Option<Time>,
+    /// Whom to wait for; `None`: everybody the message goes to.
+    pub to: Option<Vec<Uuid>>,
+}
+
 /// What the application is told, in order.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -184,4 +195,6 @@ pub enum SendRefusal {
     },
     /// The call was given up before it was admitted.
     Withdrawn,
+    /// Acknowledgements were asked for, and no layer of this stack collects them.
+    NoRsvp,
 }

@@ -2,7 +2,7 @@
 //! answered at once by `&self`).
 
 use crate::wire::PingData;
-use crate::{Digest, Pool, Uuid, View};
+use crate::{Digest, OpId, Pool, Uuid, View};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -80,6 +80,19 @@ pub enum Event {
     CallsPending(bool),
     /// Down, from GMS: the multicast lines must look again, their wait set may have changed.
     Nudge,
+    /// Down, from the entry layer: whoever holds a message of this call that was not admitted yet
+    /// takes it back and resolves its token, as expired or as withdrawn.
+    Withdraw {
+        /// The call.
+        op: OpId,
+        /// Its deadline is over (else the caller gave it up).
+        expired: bool,
+    },
+    /// Up, from flow control and RSVP: a line that was full takes messages again.
+    RoomAgain,
+    /// Down, from RSVP: these members have not acknowledged a synchronous send for a while; the
+    /// reliable layers may remind them of what they miss.
+    Unacknowledged(Vec<Uuid>),
 }
 
 /// Why members are looked for.
@@ -144,6 +157,13 @@ pub enum Query {
     MergeRunning,
     /// Who is suspected? (failure detection)
     Suspects,
+    /// How large a message may be before it is cut, that is: what must fit for the first part of
+    /// any message to leave. (fragmentation)
+    FragmentSize,
+    /// Bytes of this member's unfinished messages. (fragmentation)
+    Reassembling(Uuid),
+    /// How many synchronous sends are unanswered? (RSVP)
+    Syncs,
 }
 
 /// The answer to a [`Query`].
@@ -162,6 +182,10 @@ pub enum Answer {
     MergeRunning(bool),
     /// To `Suspects`.
     Suspects(Vec<Uuid>),
+    /// To `FragmentSize` and `Reassembling`.
+    Bytes(u64),
+    /// To `Syncs`.
+    Syncs(u64),
 }
 
 /// Whether a message may enter a line of flow control.
@@ -173,6 +197,10 @@ pub struct Room {
     pub immediate: bool,
     /// Payload bytes that could leave at once.
     pub credit: u64,
+    /// Payload bytes that the line still takes while messages wait.
+    pub free_bytes: u64,
+    /// Messages that the line still takes while messages wait.
+    pub free_messages: u64,
     /// Who limits it, when it is not immediate.
     pub limited_by: Vec<Uuid>,
 }

@@ -19,6 +19,8 @@ pub mod digest;
 pub mod event;
 pub mod group;
 pub mod message;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod net;
 pub mod node;
 pub mod plan;
@@ -26,6 +28,7 @@ pub mod protocol;
 pub mod protocols;
 pub mod rng;
 pub mod stack;
+pub mod tag;
 #[cfg(test)]
 pub(crate) mod testkit;
 pub mod time;

@@ -1,11 +1,13 @@
 //! A message inside a stack: what travels, plus who waits for it.
 
+use crate::app::SyncRequest;
 use crate::token::{Receipt, SendToken};
 use crate::wire;
+use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
 
-/// A [`wire::Message`] with its token (down) and receipt (up). A clone owes nobody: it carries
-/// neither.
+/// A [`wire::Message`] with its token and synchronous request (down) and receipt (up). A clone owes
+/// nobody: it carries none of them.
 #[derive(Debug, Default)]
 pub struct Message {
     /// What travels.
@@ -14,17 +16,19 @@ pub struct Message {
     pub token: Option<SendToken>,
     /// Up: what its consumption returns.
     pub receipt: Receipt,
+    /// Down, from the entry layer to RSVP: somebody waits for acknowledgements.
+    pub sync: Option<Box<SyncRequest>>,
 }
 
 impl Clone for Message {
     fn clone(&self) -> Self {
-        Self { wire: self.wire.clone(), token: None, receipt: Receipt::default() }
+        self.wire.clone().into()
     }
 }
 
 impl From<wire::Message> for Message {
     fn from(wire: wire::Message) -> Self {
-        Self { wire, token: None, receipt: Receipt::default() }
+        Self { wire, ..Self::default() }
     }
 }
 

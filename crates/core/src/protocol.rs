@@ -138,7 +138,8 @@ pub trait Protocol: Send + 'static {
     /// Messages were consumed above.
     fn on_consumed(&mut self, _what: &Consumed, _cx: &mut Cx<'_>) {}
 
-    /// A token of this layer's own came back.
+    /// A token of this layer's own came back. The top layer is also told of every token of the
+    /// application, with the call's number as `key`.
     fn on_sent(&mut self, _key: u64, _how: Result<(), SendRefusal>, _cx: &mut Cx<'_>) {}
 
     /// Something arrived from the network (bottom layer, and FD_SOCK2 for its connections).
@@ -264,13 +265,13 @@ impl Cx<'_> {
     pub fn resolve(&mut self, token: SendToken, how: Result<(), SendRefusal>) {
         self.inner.tokens_resolved += 1;
         match token.owner {
-            Owner::App => self.inner.app.push_back(AppEvent::Resolved {
-                op: crate::OpId(token.key),
-                result: match how {
+            Owner::App => {
+                let result = match &how {
                     Ok(()) => SendResult::Sent,
-                    Err(r) => SendResult::Refused(r),
-                },
-            }),
+                    Err(r) => SendResult::Refused(r.clone()),
+                };
+                self.answer_call(token.key, result, how);
+            }
             Owner::Layer(layer) => {
                 self.inner.out.push(Emission::Sent(usize::from(layer), token.key, how));
             }
@@ -281,22 +282,39 @@ impl Cx<'_> {
     pub fn resolve_sync(&mut self, token: SendToken, outcome: crate::app::SyncOutcome) {
         self.inner.tokens_resolved += 1;
         assert!(token.owner == Owner::App, "only the application waits for acknowledgements");
-        self.inner.app.push_back(AppEvent::Resolved {
-            op: crate::OpId(token.key),
-            result: SendResult::Synced(outcome),
-        });
+        self.answer_call(token.key, SendResult::Synced(outcome), Ok(()));
+    }
+
+    /// The application learns the result; the entry layer, which keeps the list of calls, that the
+    /// call is over.
+    fn answer_call(&mut self, op: u64, result: SendResult, how: Result<(), SendRefusal>) {
+        self.inner.app.push_back(AppEvent::Resolved { op: crate::OpId(op), result });
+        let top = self.below.len() + self.above.len();
+        self.inner.out.push(Emission::Sent(top, op, how));
     }
 
     /// A token of this layer: resolving it calls `on_sent` with `key`.
     pub fn own_token(&mut self, key: u64) -> SendToken {
+        self.own_token_for(key, None)
+    }
+
+    /// As [`Cx::own_token`], riding in place of a token of the call `op`.
+    pub fn own_token_for(&mut self, key: u64, op: Option<crate::OpId>) -> SendToken {
         self.inner.tokens_made += 1;
-        SendToken { owner: Owner::Layer(self.me as u8), key }
+        SendToken { owner: Owner::Layer(self.me as u8), key, op }
+    }
+
+    /// Whether the fault `m` is switched on.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn mutant(&self, m: crate::mutants::Mutant) -> bool {
+        self.inner.mutant == Some(m)
     }
 
     /// The token of a call of the application (entry layer only).
     pub(crate) fn app_token(&mut self, op: crate::OpId) -> SendToken {
         self.inner.tokens_made += 1;
-        SendToken { owner: Owner::App, key: op.0 }
+        SendToken { owner: Owner::App, key: op.0, op: Some(op) }
     }
 
     /// Messages were consumed: the layers below this one are told.

@@ -16,13 +16,14 @@ pub struct OpId(pub u64);
 pub struct SendToken {
     pub(crate) owner: Owner,
     pub(crate) key: u64,
+    pub(crate) op: Option<OpId>,
 }
 
 impl SendToken {
-    /// The application's call behind this token, if the application owns it.
+    /// The application's call behind this token: its own, or one that a layer rides in place of it.
     #[must_use]
     pub fn op(&self) -> Option<OpId> {
-        (self.owner == Owner::App).then_some(OpId(self.key))
+        self.op
     }
 }
 
@@ -76,6 +77,9 @@ pub struct Receipt {
     pub bytes: u32,
     /// A synchronous send to acknowledge.
     pub rsvp: Option<RsvpTag>,
+    /// The message was put together by fragmentation, which numbers such messages and waits for
+    /// their consumption (DECISIONS 15).
+    pub reassembled: Option<u32>,
 }
 
 /// The application, or a layer that absorbs messages, is done with messages of `from`.
@@ -93,6 +97,8 @@ pub struct Consumed {
     pub messages: u32,
     /// A synchronous send to acknowledge.
     pub rsvp: Option<RsvpTag>,
+    /// The number of the message, if it was put together by fragmentation.
+    pub reassembled: Option<u32>,
 }
 
 impl Consumed {
@@ -106,13 +112,14 @@ impl Consumed {
             bytes: u64::from(r.bytes),
             messages: 1,
             rsvp: r.rsvp,
+            reassembled: r.reassembled,
         }
     }
 
-    /// Adds `other` if it is of the same account and needs no acknowledgement of its own.
+    /// Adds `other` if it is of the same account and nobody waits for it in particular.
     pub fn absorb(&mut self, other: &Consumed) -> bool {
         let same = (self.from, self.pool, self.epoch) == (other.from, other.pool, other.epoch);
-        if !same || other.rsvp.is_some() {
+        if !same || other.rsvp.is_some() || other.reassembled.is_some() {
             return false;
         }
         self.bytes += other.bytes;

@@ -69,6 +69,8 @@ pub(crate) struct Inner {
     pub(crate) dropped: [u64; DropReason::COUNT],
     pub(crate) tokens_made: u64,
     pub(crate) tokens_resolved: u64,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::mutants::Mutant>,
 }
 
 impl core::fmt::Debug for Stack {
@@ -109,6 +111,8 @@ impl Stack {
                 dropped: [0; DropReason::COUNT],
                 tokens_made: 0,
                 tokens_resolved: 0,
+                #[cfg(feature = "mutants")]
+                mutant: None,
             },
             started: false,
         }
@@ -242,6 +246,12 @@ impl Stack {
         for (layer, info) in self.layers.iter().zip(&self.info) {
             layer.inspect(&mut |name, value| out(info.name, name, value));
         }
+    }
+
+    /// Switches a deliberate fault on.
+    #[cfg(feature = "mutants")]
+    pub fn enable_mutant(&mut self, m: crate::mutants::Mutant) {
+        self.inner.mutant = Some(m);
     }
 
     /// How often something was dropped for this reason.

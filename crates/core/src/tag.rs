@@ -1,0 +1,67 @@
+//! Who is one of us. Members of this toolkit carry a mark in their identity, so what they can do is
+//! known from the view alone (DECISIONS 2): a UUID of version 8, variant 10, with a fixed 16-bit tag
+//! and 8 capability bits at the end. Java generates version 4, which no tagged identity equals.
+//! Everything else is random, and the order of members compares the most significant half first, so
+//! elections are not biased.
+
+use crate::{Rng, Uuid};
+
+/// The fixed tag, in bits 8 to 23 of the least significant half.
+const TAG: u64 = 0x5247;
+const TAG_SHIFT: u32 = 8;
+const TAG_MASK: u64 = 0xffff << TAG_SHIFT;
+const CAPABILITIES_MASK: u64 = 0xff;
+const VERSION_MASK: u64 = 0xf000;
+const VERSION: u64 = 0x8000;
+const VARIANT_MASK: u64 = 0b11 << 62;
+const VARIANT: u64 = 0b10 << 62;
+
+/// A fresh identity with these capability bits.
+#[must_use]
+pub fn make(rng: &mut Rng, capabilities: u8) -> Uuid {
+    tagged(rng.next_u64(), rng.next_u64(), capabilities)
+}
+
+/// An identity from 128 random bits, some of which give way to the mark.
+#[must_use]
+pub fn tagged(msb: u64, lsb: u64, capabilities: u8) -> Uuid {
+    let msb = (msb & !VERSION_MASK) | VERSION;
+    let free = !(VARIANT_MASK | TAG_MASK | CAPABILITIES_MASK);
+    Uuid::new(msb, (lsb & free) | VARIANT | TAG << TAG_SHIFT | u64::from(capabilities))
+}
+
+/// Whether `m` is a member of this toolkit.
+#[must_use]
+pub fn is_rgroups(m: Uuid) -> bool {
+    m.msb & VERSION_MASK == VERSION
+        && m.lsb & VARIANT_MASK == VARIANT
+        && (m.lsb & TAG_MASK) >> TAG_SHIFT == TAG
+}
+
+/// The capability bits of `m`; none for a member of another implementation.
+#[must_use]
+pub fn capabilities(m: Uuid) -> u8 {
+    if is_rgroups(m) { (m.lsb & CAPABILITIES_MASK) as u8 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_identity_is_recognised_with_its_capabilities() {
+        let mut rng = Rng::new(1);
+        for caps in [0, 1, 0x80, 0xff] {
+            let m = make(&mut rng, caps);
+            assert!(is_rgroups(m));
+            assert_eq!(capabilities(m), caps);
+        }
+    }
+
+    #[test]
+    fn an_identity_of_java_is_not_ours() {
+        let version_4 = Uuid::new(0x1122_3344_5566_4778, VARIANT | TAG << TAG_SHIFT | 0xff);
+        assert!(!is_rgroups(version_4));
+        assert_eq!(capabilities(version_4), 0);
+    }
+}
