@@ -124,11 +124,7 @@ impl Message {
         for a in [dest, src].into_iter().flatten() {
             a.encode(w);
         }
-        w.i16(self.headers.len() as i16);
-        for (prot, header) in self.headers.iter() {
-            w.i16(prot.0);
-            header.encode(prot, w);
-        }
+        self.headers.encode(w);
         self.body.encode_payload(self.src.as_ref(), w);
     }
 
@@ -137,7 +133,7 @@ impl Message {
         let flags = Flags::from_bits_retain(r.u16("message flags")?);
         let dest = address(leading & DEST != 0, container.dest, r)?;
         let src = address(leading & SRC != 0, container.src, r)?;
-        let headers = decode_headers(r)?;
+        let headers = Headers::decode(r)?;
         let preset = Container { dest: dest.as_ref(), src: src.as_ref(), ..container };
         let body = Body::decode_payload(type_id, preset, r)?;
         Ok(Message { dest, src, flags, headers, body, ..Message::default() })
@@ -155,23 +151,39 @@ fn address(present: bool, preset: Option<&Address>, r: &mut Reader) -> Decoded<O
     Ok(preset.cloned())
 }
 
-fn decode_headers(r: &mut Reader) -> Decoded<Headers> {
-    const WHAT: &str = "number of headers";
-    let n = r.i16(WHAT)?;
-    if !(0..=MAX_HEADERS).contains(&n) {
-        return Err(r.error(WHAT, DecodeErrorKind::TooLong(n as u64)));
-    }
-    let mut headers = Headers::default();
-    for _ in 0..n {
-        let prot = ProtId(r.i16("protocol id")?);
-        let magic = r.i16("header class")?;
-        let header = Header::decode(prot, magic, r)?;
-        // Java would keep both and only ever find the first.
-        if headers.get(prot).is_none() {
-            headers.put(prot, header);
+/// | bytes | field |
+/// |-------|-------|
+/// | 2 | number of headers |
+/// | each | i16 protocol id, i16 magic id, body |
+impl Encode for Headers {
+    fn encode(&self, w: &mut impl Writer) {
+        w.i16(self.len() as i16);
+        for (prot, header) in self.iter() {
+            w.i16(prot.0);
+            header.encode(prot, w);
         }
     }
-    Ok(headers)
+}
+
+impl Decode for Headers {
+    fn decode(r: &mut Reader) -> Decoded<Self> {
+        const WHAT: &str = "number of headers";
+        let n = r.i16(WHAT)?;
+        if !(0..=MAX_HEADERS).contains(&n) {
+            return Err(r.error(WHAT, DecodeErrorKind::TooLong(n as u64)));
+        }
+        let mut headers = Headers::default();
+        for _ in 0..n {
+            let prot = ProtId(r.i16("protocol id")?);
+            let magic = r.i16("header class")?;
+            let header = Header::decode(prot, magic, r)?;
+            // Java would keep both and only ever find the first.
+            if headers.get(prot).is_none() {
+                headers.put(prot, header);
+            }
+        }
+        Ok(headers)
+    }
 }
 
 impl Body {

@@ -4,33 +4,45 @@
 //! A header travels as i16 magic id (its class) and the body of that class; the i16 protocol id in
 //! front of them belongs to the message. One file per protocol holds the types and their layouts.
 
+mod auth;
 mod compress;
+mod correlator;
+mod encrypt;
 mod fc;
 mod fd_sock;
 mod frag;
 mod gms;
 mod kinds;
+mod label;
 mod merge3;
 mod nakack;
 mod ping;
+mod relay;
 mod rsvp;
 mod sequencer;
+mod small;
 mod stable;
 mod state;
 mod tp;
 mod unicast;
 mod verify;
 
+pub use auth::AuthToken;
 pub use compress::CompressHeader;
+pub use correlator::{CorrelatorHeader, CorrelatorKind};
+pub use encrypt::{DhHeader, EncryptHeader, EncryptKind};
 pub use fc::FcHeader;
 pub use fd_sock::{FdSock2Header, FdSock2Kind, FdSockHeader};
 pub use frag::{Frag3Header, FragHeader};
 pub use gms::{GmsHeader, GmsKind};
+pub use label::Label;
 pub use merge3::Merge3Header;
 pub use nakack::NakAckHeader;
 pub use ping::{PingHeader, PingKind};
+pub use relay::RelayHeader;
 pub use rsvp::{RsvpHeader, RsvpKind};
 pub use sequencer::{Sequencer2Header, SequencerHeader, SequencerKind};
+pub use small::{DaisyHeader, ForkHeader, InfoHeader};
 pub use stable::{StableHeader, StableKind};
 pub use state::{StateTransferHeader, StateTransferKind, StreamingHeader, StreamingKind};
 pub use tp::{Rtt, TpHeader};
@@ -38,6 +50,7 @@ pub use unicast::UnicastHeader;
 pub use verify::{VerifyHeader, VerifyKind};
 
 use crate::error::DecodeErrorKind;
+use crate::primitive::WriteExt;
 use crate::{Decode, Decoded, Encode, ProtId, Reader, Writer};
 use alloc::boxed::Box;
 
@@ -88,6 +101,28 @@ pub enum Header {
     Compress(CompressHeader),
     /// Magic 96, no body.
     Batch2,
+    /// Magic 66; `None`: no token.
+    Auth(Option<Box<AuthToken>>),
+    /// Magic 67, or 68 with excluded members.
+    Correlator(CorrelatorHeader),
+    /// Magic 69.
+    Daisy(Box<DaisyHeader>),
+    /// Magic 74, no body: COUNTER, whose payload says all.
+    Counter,
+    /// Magic 80: RELAY2 and RELAY3.
+    Relay(Box<RelayHeader>),
+    /// Magic 83.
+    Fork(Box<ForkHeader>),
+    /// Magic 84: start time of a measurement.
+    Perf(i64),
+    /// Magic 88: SYM_ENCRYPT and ASYM_ENCRYPT.
+    Encrypt(Box<EncryptHeader>),
+    /// Magic 92.
+    Dh(Box<DhHeader>),
+    /// Magic 97: the eight times of a round trip.
+    RoundTrip(Box<[i64; 8]>),
+    /// Magic 101.
+    Info(InfoHeader),
 }
 
 impl Header {
@@ -108,17 +143,29 @@ impl Header {
             Header::Sequencer(_) => 61,
             Header::Heartbeat => 62,
             Header::Streaming(_) => 65,
+            Header::Auth(_) => 66,
+            Header::Correlator(h) if h.excluded.is_none() => 67,
+            Header::Correlator(_) => 68,
+            Header::Daisy(_) => 69,
+            Header::Counter => 74,
             Header::Merge3(_) => 75,
             Header::Rsvp(_) => 76,
             Header::NakAck(_) if prot == ProtId::NAKACK2 => 78,
+            Header::Relay(_) => 80,
             Header::Unicast(_) if prot == ProtId::UNICAST3 => 82,
+            Header::Fork(_) => 83,
+            Header::Perf(_) => 84,
             Header::Sequencer2(_) => 86,
+            Header::Encrypt(_) => 88,
             Header::Frag3(_) => 91,
+            Header::Dh(_) => 92,
             Header::FdSock2(_) => 93,
             Header::Verify(_) => 94,
             Header::Batch2 => 96,
+            Header::RoundTrip(_) => 97,
             Header::NakAck(_) => 99,
             Header::Unicast(_) => 100,
+            Header::Info(_) => 101,
         }
     }
 
@@ -145,7 +192,17 @@ impl Header {
             Header::Sequencer(h) => h.encode(w),
             Header::Sequencer2(h) => h.encode(w),
             Header::Compress(h) => h.encode(w),
-            Header::Heartbeat | Header::Batch2 => {}
+            Header::Auth(h) => w.opt(h.as_deref()),
+            Header::Correlator(h) => h.encode(w),
+            Header::Daisy(h) => h.encode(w),
+            Header::Relay(h) => h.encode(w),
+            Header::Fork(h) => h.encode(w),
+            Header::Perf(start) => w.i64(*start),
+            Header::Encrypt(h) => h.encode(w),
+            Header::Dh(h) => h.encode(w),
+            Header::RoundTrip(times) => times.iter().for_each(|t| w.i64(*t)),
+            Header::Info(h) => h.encode(w),
+            Header::Heartbeat | Header::Batch2 | Header::Counter => {}
         }
     }
 
@@ -167,9 +224,26 @@ impl Header {
             61 => Header::Sequencer(Decode::decode(r)?),
             62 => Header::Heartbeat,
             65 => Header::Streaming(Box::new(Decode::decode(r)?)),
+            66 => Header::Auth(r.opt("AUTH token")?.map(Box::new)),
+            67 | 68 => Header::Correlator(CorrelatorHeader::decode(magic == 68, r)?),
+            69 => Header::Daisy(Box::new(Decode::decode(r)?)),
+            74 => Header::Counter,
             75 => Header::Merge3(Box::new(Decode::decode(r)?)),
             76 => Header::Rsvp(Decode::decode(r)?),
             78 | 99 => Header::NakAck(Decode::decode(r)?),
+            80 => Header::Relay(Box::new(Decode::decode(r)?)),
+            83 => Header::Fork(Box::new(Decode::decode(r)?)),
+            84 => Header::Perf(r.i64("start time")?),
+            88 => Header::Encrypt(Box::new(Decode::decode(r)?)),
+            92 => Header::Dh(Box::new(Decode::decode(r)?)),
+            97 => {
+                let mut times = Box::new([0; 8]);
+                for t in times.iter_mut() {
+                    *t = r.i64("round trip time")?;
+                }
+                Header::RoundTrip(times)
+            }
+            101 => Header::Info(Decode::decode(r)?),
             82 | 100 => Header::Unicast(Decode::decode(r)?),
             86 => Header::Sequencer2(Decode::decode(r)?),
             91 => Header::Frag3(Box::new(Decode::decode(r)?)),
