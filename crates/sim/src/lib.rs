@@ -1,1 +1,8 @@
-//! .
+//! A whole cluster on one simulated clock, from one seed.
+pub mod addresses;
+pub mod agenda;
+pub mod connections;
+pub mod filter;
+mod filter_stream;
+pub mod headers;
+pub mod network;
