@@ -249,15 +249,17 @@ impl Streams {
                 let Some(stream) = self.streams.get_mut(&id) else { return };
                 if let Some((life, conn)) = stream.establish() {
                     around.out.push(Effect::Tell(life, RawEvent::Connected { conn }));
-                    stream.pump(id, End::Opener, &self.kernel, around);
                 }
+                stream.pump(id, End::Opener, &self.kernel, around);
             }
             Step::Failed { stream: id, refused } => {
                 let Some(stream) = self.streams.get_mut(&id) else { return };
-                let Some((life, conn)) = stream.fail() else { return };
-                let event = RawEvent::ConnectFailed { conn, refused };
-                around.out.push(Effect::Tell(life, event));
-                self.remove(id);
+                if let Some((life, conn)) = stream.fail() {
+                    self.ends.remove(&(life, conn));
+                    let event = RawEvent::ConnectFailed { conn, refused };
+                    around.out.push(Effect::Tell(life, event));
+                }
+                self.remove_if_over(id);
             }
             Step::Arrive { stream: id, from, segment } => {
                 let Some(stream) = self.streams.get_mut(&id) else { return };

@@ -58,6 +58,8 @@ enum Holder {
     Nobody,
     /// Asked, not answered.
     Opening(Life, ConnId),
+    /// Asked, not answered, and closed meanwhile: what is queued goes out once it stands.
+    ClosedOpening,
     /// Connected.
     Open(Life, ConnId),
     /// Closed by its process, or the process is gone.
@@ -97,6 +99,11 @@ impl Side {
             held: VecDeque::new(),
             stuck_since: None,
         }
+    }
+
+    /// Whether the connection does not stand yet for this end.
+    fn is_opening(&self) -> bool {
+        matches!(self.holder, Holder::Opening(..) | Holder::ClosedOpening)
     }
 
     /// Whether no process holds this end.
@@ -163,23 +170,36 @@ impl Stream {
     }
 
     pub(super) fn establish(&mut self) -> Option<(Life, ConnId)> {
-        let Holder::Opening(life, conn) = self.opener.holder else { return None };
-        self.opener.holder = Holder::Open(life, conn);
-        Some((life, conn))
+        match self.opener.holder {
+            Holder::Opening(life, conn) => {
+                self.opener.holder = Holder::Open(life, conn);
+                Some((life, conn))
+            }
+            Holder::ClosedOpening => {
+                self.opener.holder = Holder::Gone;
+                None
+            }
+            Holder::Nobody | Holder::Open(..) | Holder::Gone => None,
+        }
     }
 
     /// Opening failed; an acceptor that has already been told will see a reset on its first write.
     pub(super) fn fail(&mut self) -> Option<(Life, ConnId)> {
-        let Holder::Opening(life, conn) = self.opener.holder else { return None };
-        self.opener.holder = Holder::Gone;
-        Some((life, conn))
+        match std::mem::replace(&mut self.opener.holder, Holder::Gone) {
+            Holder::Opening(life, conn) => Some((life, conn)),
+            Holder::ClosedOpening | Holder::Nobody | Holder::Gone => None,
+            open @ Holder::Open(..) => {
+                self.opener.holder = open;
+                None
+            }
+        }
     }
 
     /// The process at `end`, if it still holds it.
     pub(super) fn open_at(&self, end: End) -> Option<(Life, ConnId)> {
         match self.at(end).holder {
             Holder::Open(life, conn) => Some((life, conn)),
-            Holder::Nobody | Holder::Opening(..) | Holder::Gone => None,
+            Holder::Nobody | Holder::Opening(..) | Holder::ClosedOpening | Holder::Gone => None,
         }
     }
 
@@ -225,7 +245,7 @@ impl Stream {
         kernel: &Kernel,
         around: &mut Surroundings<'_>,
     ) {
-        if self.at(from).ended || matches!(self.at(from).holder, Holder::Opening(..)) {
+        if self.at(from).ended || self.at(from).is_opening() {
             return;
         }
         let mut moved = 0;
@@ -294,6 +314,11 @@ impl Stream {
     ) -> Option<(Life, ConnId)> {
         let held_by = match self.at(end).holder {
             Holder::Open(life, conn) => (life, conn),
+            Holder::Opening(life, conn) if how == Closing::Orderly => {
+                self.side(end).holder = Holder::ClosedOpening;
+                self.side(end).fin_wanted = true;
+                return Some((life, conn));
+            }
             Holder::Opening(life, conn) => {
                 self.side(end).holder = Holder::Gone;
                 self.side(end).queued.clear();
@@ -302,7 +327,7 @@ impl Stream {
                 }
                 return Some((life, conn));
             }
-            Holder::Nobody | Holder::Gone => return None,
+            Holder::Nobody | Holder::ClosedOpening | Holder::Gone => return None,
         };
         self.side(end).holder = Holder::Gone;
         match how {
@@ -328,7 +353,7 @@ impl Stream {
     pub(super) fn shut(&mut self, end: End) -> Option<(Life, ConnId)> {
         let told = match self.at(end).holder {
             Holder::Open(life, conn) => Some((life, conn)),
-            Holder::Nobody | Holder::Opening(..) | Holder::Gone => None,
+            Holder::Nobody | Holder::Opening(..) | Holder::ClosedOpening | Holder::Gone => None,
         };
         let side = self.side(end);
         side.holder = Holder::Gone;

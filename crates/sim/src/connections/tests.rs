@@ -39,23 +39,26 @@ impl Pair {
         }
     }
 
-    fn with<R>(&mut self, f: impl FnOnce(&mut Streams, &mut Surroundings<'_>) -> R) -> R {
+    fn with(&mut self, f: impl FnOnce(&mut Streams, &mut Surroundings<'_>)) {
         let mut out = Vec::new();
         let (net, rng) = (&mut self.net, &mut self.rng);
-        let mut around = Surroundings { now: self.now, net, rng, out: &mut out };
-        let r = f(&mut self.streams, &mut around);
-        for effect in out {
-            match effect {
-                Effect::Plan(at, step) => self.agenda.plan(at, step),
-                Effect::Tell(life, event) => {
-                    if !(self.frozen && life == LIFE_B) {
-                        self.with(|s, around| s.taken(life, &event, around));
+        f(&mut self.streams, &mut Surroundings { now: self.now, net, rng, out: &mut out });
+        while !out.is_empty() {
+            for effect in std::mem::take(&mut out) {
+                match effect {
+                    Effect::Plan(at, step) => self.agenda.plan(at, step),
+                    Effect::Tell(life, event) => {
+                        if !(self.frozen && life == LIFE_B) {
+                            let (net, rng) = (&mut self.net, &mut self.rng);
+                            let mut around =
+                                Surroundings { now: self.now, net, rng, out: &mut out };
+                            self.streams.taken(life, &event, &mut around);
+                        }
+                        self.told.push((life, event));
                     }
-                    self.told.push((life, event));
                 }
             }
         }
-        r
     }
 
     fn op(&mut self, host: Host, life: Life, op: RawOp) {
