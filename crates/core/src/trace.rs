@@ -3,6 +3,7 @@
 
 use crate::{Pool, Uuid, ViewId};
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 /// Something observable that a stack did.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +148,27 @@ pub enum Trace {
         why: DropReason,
         /// Whose, if known.
         from: Option<Uuid>,
+    },
+    /// The edge: what became of the stream connection with a peer.
+    Link {
+        /// Where the peer listens.
+        peer: SocketAddr,
+        /// "connected", "accepted", "rejected", "replaced", "refused", "unreachable", "lost",
+        /// "closed", "closed by the peer".
+        what: &'static str,
+    },
+    /// The edge did not send a packet.
+    Unsent {
+        /// Where to; `None`: to the group.
+        to: Option<SocketAddr>,
+        /// Why.
+        why: DropReason,
+    },
+    /// FD_SOCK2: no monitor port of this member answers; only heartbeats watch it now. No
+    /// suspicion.
+    MonitorUnreachable {
+        /// The member.
+        member: Uuid,
     },
 }
 

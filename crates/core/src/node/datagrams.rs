@@ -1,0 +1,58 @@
+//! The edge of UDP and of the in-process hub: a packet is a datagram.
+
+use super::frames::FrameBuffer;
+use super::out::Out;
+use super::{Cast, RawOp};
+use crate::net::{NetEvent, OutFrame, Route};
+use crate::wire::Frame;
+use crate::{DropReason, Time};
+use bytes::Bytes;
+use core::net::SocketAddr;
+
+/// The largest payload of a UDP datagram over IPv4.
+pub(super) const MAX_DATAGRAM: usize = 65_507;
+
+/// Packets to datagrams and back.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    own: SocketAddr,
+    max: usize,
+    buffer: FrameBuffer,
+}
+
+impl Datagrams {
+    /// `own`: the address that our datagrams come from. `max`: the largest datagram in bytes.
+    pub(super) fn new(own: SocketAddr, max: usize) -> Self {
+        Self { own, max, buffer: FrameBuffer::default() }
+    }
+
+    /// Sends a frame. One that is larger than a datagram can be is a bug of ours: it is dropped,
+    /// counted and traced.
+    pub(super) fn send(&mut self, now: Time, frame: &OutFrame, out: &mut Out) {
+        let bytes = self.buffer.datagram(frame);
+        if bytes.len() > self.max {
+            out.counters.oversized += 1;
+            return out.unsent(now, None, DropReason::OverLimit);
+        }
+        match &frame.route {
+            Route::Multicast => out.raw.push_back(RawOp::Datagram { to: Cast::Group, bytes }),
+            Route::Peer(to) => out.raw.push_back(RawOp::Datagram { to: Cast::To(*to), bytes }),
+            Route::Peers(all) => out.raw.extend(
+                all.iter().map(|to| RawOp::Datagram { to: Cast::To(*to), bytes: bytes.clone() }),
+            ),
+        }
+    }
+
+    /// What a datagram means; nothing if it is our own, come back from the network.
+    pub(super) fn receive(&self, from: SocketAddr, bytes: Bytes) -> Option<NetEvent> {
+        (from != self.own).then(|| decode(bytes, Some(from)))
+    }
+}
+
+/// A packet, or the fact that the bytes are none.
+pub(super) fn decode(bytes: Bytes, from: Option<SocketAddr>) -> NetEvent {
+    match Frame::decode(bytes) {
+        Ok(frame) => NetEvent::Frame { frame, from },
+        Err(error) => NetEvent::Undecodable { error, from },
+    }
+}
