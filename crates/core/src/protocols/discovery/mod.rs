@@ -1,1 +1,360 @@
-//! Discovery: finds the members of a group before and after joining it.
+//! Finding members, and their physical addresses (JGroups `PING`, `TCPPING`,
+//! `SHARED_LOOPBACK_PING`).
+//!
+//! Requests and answers are unreliable single messages. Discovery reports what it hears and judges
+//! nothing: that a record may be stale, and whom to ask to join, is the business of GMS. Answers
+//! state the role of this member in the installed view, never a remembered one.
+
+mod config;
+mod hunt;
+mod messages;
+
+pub use config::{DiscoveryKind, LocalPingConfig, PingConfig, TcpPingConfig};
+
+use crate::wire::header::{Header, PingHeader, PingKind};
+use crate::wire::{Address, PingData};
+use crate::{
+    Batch, Cx, Dir, DropReason, Event, Flow, Found, Interests, Message, Protocol, Purpose, Service,
+    Spec, Time, TimerKey, Uuid, View,
+};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use config::Common;
+use core::net::SocketAddr;
+use core::time::Duration;
+use hunt::Hunt;
+
+/// The wait of a joiner is over.
+const JOIN_OVER: TimerKey = TimerKey(1);
+/// Half of it is over.
+const JOIN_AGAIN: TimerKey = TimerKey(2);
+/// Members are to be asked for.
+const HUNT: TimerKey = TimerKey(3);
+
+/// A joiner remembers at most so many answers.
+const MAX_FOUND: usize = 4096;
+
+/// The cache that a coordinator sends at a view makes this look-up needless in a TCP stack, unless
+/// it is lost.
+const UNKNOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// The discovery protocol.
+#[derive(Debug)]
+pub struct Discovery {
+    kind: DiscoveryKind,
+    common: Common,
+    role: Role,
+    search: Option<Search>,
+    /// Until when answers are reported for a purpose other than joining.
+    curious: BTreeMap<Purpose, Time>,
+    hunt: Hunt,
+    /// Addresses outside the configured list that members were at, oldest first.
+    dynamic_hosts: VecDeque<SocketAddr>,
+    /// Members of the last view.
+    members: Vec<Uuid>,
+    counters: Counters,
+}
+
+/// How far this member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Not joined yet.
+    Client,
+    /// Joined.
+    Server,
+    /// Leaving or gone: discovery traffic is ignored, so that nobody joins by way of us.
+    Leaving,
+}
+
+/// The wait of a joiner.
+#[derive(Debug)]
+struct Search {
+    wanted: Option<Vec<Uuid>>,
+    found: BTreeMap<Uuid, Found>,
+    /// Somebody answered; requests of others do not count.
+    answered: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    requests: u64,
+    responses: u64,
+}
+
+impl Discovery {
+    /// Discovery of the kind that `config` is for.
+    #[must_use]
+    pub fn new(config: impl Into<DiscoveryKind>) -> Self {
+        let kind = config.into();
+        Self {
+            common: kind.common(),
+            kind,
+            role: Role::Client,
+            search: None,
+            curious: BTreeMap::new(),
+            hunt: Hunt::default(),
+            dynamic_hosts: VecDeque::new(),
+            members: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    fn find(&mut self, purpose: Purpose, wanted: Option<Vec<Uuid>>, cx: &mut Cx<'_>) {
+        let initial = purpose == Purpose::Join;
+        let over = cx.now + self.common.join_wait;
+        match purpose {
+            Purpose::Join => {
+                let found = BTreeMap::new();
+                self.search = Some(Search { wanted: wanted.clone(), found, answered: false });
+                cx.arm(JOIN_OVER, over);
+                cx.arm(JOIN_AGAIN, cx.now + self.common.join_wait / 2);
+            }
+            Purpose::Merge | Purpose::Addresses => {
+                self.curious.insert(purpose, over);
+            }
+        }
+        self.request(wanted.as_deref(), initial, cx);
+    }
+
+    /// Ends the wait of a joiner: what was found is reported, once.
+    fn end_search(&mut self, cx: &mut Cx<'_>) {
+        cx.disarm(JOIN_OVER);
+        cx.disarm(JOIN_AGAIN);
+        if let Some(search) = self.search.take() {
+            let members = search.found.into_values().collect();
+            cx.raise(Dir::Up, Event::Found { purpose: Purpose::Join, members });
+        }
+    }
+
+    fn install_view(&mut self, view: &View, cx: &mut Cx<'_>) {
+        let old = core::mem::replace(&mut self.members, view.members.to_vec());
+        let unknown_due = match self.kind {
+            DiscoveryKind::Ping(_) | DiscoveryKind::InProcess(_) => cx.now,
+            DiscoveryKind::TcpPing(_) => cx.now + UNKNOWN_GRACE,
+        };
+        for m in view.members.iter() {
+            if *m != cx.local() && cx.group().addresses.physical(*m).is_none() {
+                self.hunt.want(*m, unknown_due);
+            }
+        }
+        self.arm_hunt(cx);
+        let tells = matches!(&self.kind, DiscoveryKind::TcpPing(c) if c.send_cache_on_join);
+        if tells && view.coordinator() == cx.local() {
+            self.disseminate(&old, cx);
+        }
+    }
+
+    fn arm_hunt(&self, cx: &mut Cx<'_>) {
+        match self.hunt.next() {
+            Some(at) => cx.arm(HUNT, at),
+            None => cx.disarm(HUNT),
+        }
+    }
+
+    /// Notes what was said of a member, for the address book and for whoever looks for members.
+    fn hear(&mut self, data: &PingData, how: Heard, cx: &mut Cx<'_>) {
+        let Some(found) = Found::from_ping(data) else {
+            return cx.drop_from_peer(DropReason::Malformed, None);
+        };
+        let member = found.member;
+        if member == cx.local() {
+            return;
+        }
+        let name = data.name.as_deref().map(Into::into);
+        cx.learn(member, name, found.physical);
+        if let Some(at) = found.physical {
+            self.remember_host(at);
+            self.hunt.found(member);
+            cx.raise(Dir::Down, Event::AddressLearned(member));
+        }
+        let now = cx.now;
+        self.curious.retain(|_, until| *until > now);
+        if how == Heard::Answer {
+            for purpose in self.curious.keys() {
+                let members = [found.clone()].into();
+                cx.raise(Dir::Up, Event::Found { purpose: *purpose, members });
+            }
+        }
+        self.note_found(found, how, cx);
+    }
+
+    fn note_found(&mut self, found: Found, how: Heard, cx: &mut Cx<'_>) {
+        let Some(search) = &mut self.search else { return };
+        match how {
+            Heard::Answer => {
+                let wanted = search.wanted.as_ref().is_none_or(|w| w.contains(&found.member));
+                let full = search.found.len() >= MAX_FOUND;
+                if wanted && (!full || found.coordinator) {
+                    let ends = found.coordinator && self.common.break_on_coord_rsp;
+                    search.answered = true;
+                    search.found.insert(found.member, found);
+                    if ends {
+                        self.end_search(cx);
+                    }
+                }
+            }
+            // A request tells that its sender lives, but not what it is: an answer is better.
+            Heard::JoinRequest => {
+                if search.found.len() < MAX_FOUND {
+                    search.found.entry(found.member).or_insert(found);
+                }
+            }
+            Heard::OtherRequest => {}
+        }
+    }
+
+    fn remember_host(&mut self, at: SocketAddr) {
+        let DiscoveryKind::TcpPing(c) = &self.kind else { return };
+        if c.initial_hosts.contains(&at) || self.dynamic_hosts.contains(&at) {
+            return;
+        }
+        self.dynamic_hosts.push_back(at);
+        while self.dynamic_hosts.len() > c.max_dynamic_hosts as usize {
+            self.dynamic_hosts.pop_front();
+        }
+    }
+
+    fn receive(&mut self, src: Uuid, m: &Message, cx: &mut Cx<'_>) {
+        let Some(Header::Ping(h)) = m.headers.get(self.kind.id()) else {
+            return cx.drop_from_peer(DropReason::Malformed, Some(src));
+        };
+        let Ok(list) = messages::payload(m) else {
+            return cx.drop_from_peer(DropReason::Malformed, Some(src));
+        };
+        match h.kind {
+            PingKind::Request => self.requested(src, h, &list, cx),
+            PingKind::Response => {
+                self.counters.responses += 1;
+                list.iter().for_each(|data| self.hear(data, Heard::Answer, cx));
+            }
+        }
+    }
+
+    fn requested(&mut self, src: Uuid, h: &PingHeader, list: &[PingData], cx: &mut Cx<'_>) {
+        let ours = core::str::from_utf8(&cx.group().cluster).ok();
+        if h.cluster.as_deref() != ours {
+            return cx.drop_from_peer(DropReason::WrongCluster, Some(src));
+        }
+        let how = if h.initial { Heard::JoinRequest } else { Heard::OtherRequest };
+        for data in list {
+            self.hear(data, how, cx);
+        }
+        let local = Address::from(cx.local());
+        let wanted = list.first().and_then(|d| d.wanted.as_ref()).filter(|w| !w.is_empty());
+        let meant = wanted.is_none_or(|w| w.contains(&local)) || self.common.return_entire_cache;
+        let max_rank = self.common.max_rank_to_reply as usize;
+        let ranked_out =
+            h.initial && max_rank > 0 && cx.group().rank(cx.local()).is_some_and(|r| r >= max_rank);
+        if meant && !ranked_out {
+            self.answer(src, wanted.map(Vec::as_slice), cx);
+        }
+    }
+}
+
+/// In what kind of message a member was described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Answer,
+    JoinRequest,
+    /// A member that looks for others: it has joined, although its request does not say so.
+    OtherRequest,
+}
+
+impl Protocol for Discovery {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: self.kind.name(),
+            id: Some(self.kind.id()),
+            interests: Interests { events: true, ..Interests::default() },
+            provides: &[Service::Discovery],
+            needs_below: &[Service::Transport],
+            needs_above: &[],
+        }
+    }
+
+    fn stop(&mut self, _cx: &mut Cx<'_>) {
+        self.role = Role::Leaving;
+        self.search = None;
+        self.curious.clear();
+        self.hunt.clear();
+        self.members.clear();
+    }
+
+    fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let (src, id) = (batch.src, self.kind.id());
+        batch.retain(|m| {
+            if m.headers.get(id).is_none() {
+                return true;
+            }
+            if self.role == Role::Leaving {
+                cx.drop_from_peer(DropReason::NotConnected, Some(src));
+            } else if src != cx.local() {
+                self.receive(src, m, cx);
+            }
+            false
+        });
+    }
+
+    fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
+        match (dir, ev) {
+            (Dir::Down, Event::FindMembers { purpose, wanted }) => {
+                self.find(*purpose, wanted.clone(), cx);
+                Flow::Stop
+            }
+            (Dir::Up, Event::WhoHas(m)) => {
+                if cx.group().addresses.physical(*m).is_none() {
+                    self.hunt.want(*m, cx.now);
+                    self.arm_hunt(cx);
+                }
+                Flow::Stop
+            }
+            (Dir::Down, Event::View(v)) => {
+                self.install_view(v, cx);
+                Flow::Pass
+            }
+            (Dir::Down, Event::Connect) => {
+                self.role = Role::Client;
+                Flow::Pass
+            }
+            (Dir::Down, Event::BecomeServer) => {
+                self.role = Role::Server;
+                Flow::Pass
+            }
+            (Dir::Down, Event::Disconnect) => {
+                self.role = Role::Leaving;
+                Flow::Pass
+            }
+            _ => Flow::Pass,
+        }
+    }
+
+    fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
+        match key {
+            JOIN_OVER => self.end_search(cx),
+            JOIN_AGAIN => {
+                // One lost datagram must not make a second coordinator.
+                let silent = self.search.as_ref().filter(|s| !s.answered);
+                if let Some(wanted) = silent.map(|s| s.wanted.clone()) {
+                    self.request(wanted.as_deref(), true, cx);
+                }
+            }
+            HUNT => {
+                let wanted = self.hunt.take_due(cx.now, self.common.max_members as usize);
+                if !wanted.is_empty() && self.role != Role::Leaving {
+                    self.request(Some(&wanted), false, cx);
+                }
+                self.arm_hunt(cx);
+            }
+            _ => {}
+        }
+    }
+
+    fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
+        out("num_discovery_requests", self.counters.requests);
+        out("num_discovery_responses", self.counters.responses);
+        out("dynamic_hosts", self.dynamic_hosts.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,0 @@
-//! Stack plans: an ordered list of typed protocol configurations, checked as a whole, then built.

@@ -1,0 +1,224 @@
+//! The checks of a plan. What concerns one protocol and its neighbours follows from the protocols'
+//! specs; what concerns values is written out here, rule by rule.
+
+use super::{PlanProblem, StackPlan};
+use crate::attributes::{AttrValue, ByteSize};
+use crate::protocols::transport::{TransportConfig, UdpConfig};
+use crate::{Service, Spec};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+/// Headers and framing around a fragment take at most this many bytes.
+const HEADROOM: u64 = 1_000;
+
+pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    let specs: Vec<Spec> = plan.protocols.iter().map(|p| p.build().spec()).collect();
+    for (config, spec) in plan.protocols.iter().zip(&specs) {
+        if config.name() != spec.name {
+            problems.push(PlanProblem::NameDiffers { plan: config.name(), spec: spec.name });
+        }
+    }
+    if !specs.first().is_some_and(|s| s.provides.contains(&Service::Transport)) {
+        problems.push(PlanProblem::NoTransport);
+    }
+    // The entry layer comes on top; layers are counted in a byte.
+    if specs.len() > 254 {
+        problems.push(PlanProblem::TooManyLayers(specs.len()));
+    }
+    check_pairs(&specs, problems);
+    check_needs(&specs, problems);
+    check_flow_control_above_membership(&specs, problems);
+    check_addresses(plan, problems);
+    check_sizes(plan, problems);
+    check_times(plan, problems);
+}
+
+/// No two layers may be taken for each other.
+fn check_pairs(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
+    for (i, b) in specs.iter().enumerate() {
+        for a in &specs[..i] {
+            if a.name == b.name {
+                problems.push(PlanProblem::Duplicate { protocol: a.name });
+                continue;
+            }
+            let (first, second) = (a.name, b.name);
+            match (a.id, b.id) {
+                (Some(x), Some(y)) if x == y => {
+                    problems.push(PlanProblem::SameHeaderId { id: x.0, first, second });
+                }
+                _ => {}
+            }
+            let both = b.provides.iter().find(|s| a.provides.contains(s) && !may_share(**s));
+            if let Some(service) = both {
+                problems.push(PlanProblem::Rivals { service: *service, first, second });
+            }
+        }
+    }
+}
+
+/// Services that several layers of one stack may offer side by side.
+fn may_share(service: Service) -> bool {
+    match service {
+        Service::FailureDetection | Service::Faults | Service::Discovery => true,
+        Service::Transport
+        | Service::MergeDetection
+        | Service::Verification
+        | Service::ReliableMulticast
+        | Service::ReliableUnicast
+        | Service::Stability
+        | Service::Membership
+        | Service::MulticastCredits
+        | Service::UnicastCredits
+        | Service::Fragmentation
+        | Service::SyncSends => false,
+    }
+}
+
+/// Everybody finds what it needs, on the right side.
+fn check_needs(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
+    for (i, spec) in specs.iter().enumerate() {
+        let sides = [
+            (spec.needs_below, true, &specs[..i], &specs[i + 1..]),
+            (spec.needs_above, false, &specs[i + 1..], &specs[..i]),
+        ];
+        for (needs, below, right_side, wrong_side) in sides {
+            for need in needs {
+                let offers = |s: &&Spec| s.provides.contains(need);
+                if right_side.iter().any(|s| offers(&s)) {
+                    continue;
+                }
+                let protocol = spec.name;
+                problems.push(match wrong_side.iter().find(offers) {
+                    Some(s) => PlanProblem::WrongOrder { protocol, other: s.name, below },
+                    None => PlanProblem::Missing { protocol, service: *need, below },
+                });
+            }
+        }
+    }
+}
+
+/// Messages of members outside the view are held by GMS and counted by flow control when they are
+/// passed on (DECISIONS 7); the other way round they would be counted and then held.
+fn check_flow_control_above_membership(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
+    let Some(gms) = specs.iter().position(|s| s.provides.contains(&Service::Membership)) else {
+        return;
+    };
+    for s in &specs[..gms] {
+        let credits = [Service::MulticastCredits, Service::UnicastCredits];
+        let already = s.needs_below.contains(&Service::Membership);
+        if !already && s.provides.iter().any(|p| credits.contains(p)) {
+            let (protocol, other) = (s.name, specs[gms].name);
+            problems.push(PlanProblem::WrongOrder { protocol, other, below: true });
+        }
+    }
+}
+
+/// A member's own address is told to the others, so it must be one that they can reach.
+fn check_addresses(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    let (name, bind) = match plan.transport() {
+        Some(TransportConfig::Udp(c)) => {
+            if c.ip_mcast && !c.mcast_addr.is_multicast() {
+                let what = format!(
+                    "UDP.mcast_addr={}: not a multicast address; use one of 239.0.0.0/8, or \
+                     ip_mcast=false",
+                    c.mcast_addr
+                );
+                problems.push(PlanProblem::BadSetting { what });
+            }
+            let families = c.bind_addr.map(|b| (b.is_ipv4(), c.mcast_addr.is_ipv4()));
+            if c.ip_mcast && families.is_some_and(|(bind, group)| bind != group) {
+                let what =
+                    String::from("UDP.bind_addr and UDP.mcast_addr must both be IPv4 or both IPv6");
+                problems.push(PlanProblem::BadSetting { what });
+            }
+            ("UDP", c.bind_addr)
+        }
+        Some(TransportConfig::Tcp(c)) => ("TCP", c.external_addr.or(c.bind_addr)),
+        Some(TransportConfig::InProcess(_)) | None => return,
+    };
+    if let Some(addr) = bind.filter(IpAddr::is_unspecified) {
+        let what = format!(
+            "{name}.bind_addr={addr}: members tell it to each other, so it must be the address of \
+             one interface"
+        );
+        problems.push(PlanProblem::BadSetting { what });
+    }
+}
+
+fn check_sizes(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    let frag = value::<ByteSize>(plan, "FRAG2", "frag_size").map(|b| b.0);
+    if let Some(frag_size) = frag {
+        for fc in ["MFC", "UFC"] {
+            let credits = value::<ByteSize>(plan, fc, "max_credits").map(|b| b.0);
+            if let Some(max) = credits.filter(|max| frag_size >= *max) {
+                let what = format!(
+                    "FRAG2.frag_size={frag_size} is not below {fc}.max_credits={max}: every \
+                     fragment waits for the credit of the one before"
+                );
+                problems.push(PlanProblem::Doubtful { what });
+            }
+        }
+    }
+    let Some(transport) = plan.transport() else { return };
+    let max_size = transport.max_size() as u64;
+    if max_size < HEADROOM {
+        let what = format!("max_size={max_size}: a frame must hold at least {HEADROOM} bytes");
+        problems.push(PlanProblem::BadSetting { what });
+    }
+    let udp = transport.packet_limit().is_some();
+    let limit = UdpConfig::MAX_DATAGRAM as u64;
+    if udp && max_size > limit {
+        let what = format!("UDP.max_size={max_size}: a datagram holds at most {limit} bytes");
+        problems.push(PlanProblem::BadSetting { what });
+    }
+    match frag {
+        Some(size) if udp && size + HEADROOM > limit => {
+            let what = format!(
+                "FRAG2.frag_size={size}: with its headers a fragment must fit in a datagram; use \
+                 at most {}",
+                limit - HEADROOM
+            );
+            problems.push(PlanProblem::BadSetting { what });
+        }
+        Some(size) if size + HEADROOM > max_size => {
+            let what = format!(
+                "FRAG2.frag_size={size} leaves no room for headers in frames of max_size={max_size}"
+            );
+            problems.push(PlanProblem::Doubtful { what });
+        }
+        None if udp => {
+            let what = String::from(
+                "no FRAG2 above UDP: messages that do not fit in a datagram are refused",
+            );
+            problems.push(PlanProblem::Doubtful { what });
+        }
+        Some(_) | None => {}
+    }
+}
+
+fn check_times(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    let pairs = [
+        ("FD_ALL3", "timeout", "interval", "members that live are suspected between heartbeats"),
+        ("MERGE3", "max_interval", "min_interval", "the longest interval is below the shortest"),
+        ("FD_SOCK2", "suspect_msg_interval", "connect_timeout", "attempts overlap"),
+    ];
+    for (protocol, longer, shorter, why) in pairs {
+        let long = value::<Duration>(plan, protocol, longer);
+        let short = value::<Duration>(plan, protocol, shorter);
+        let (Some(long), Some(short)) = (long, short) else { continue };
+        if long < short {
+            let (long, short) = (long.show(), short.show());
+            let what =
+                format!("{protocol}.{longer}={long} is below {protocol}.{shorter}={short}: {why}");
+            problems.push(PlanProblem::BadSetting { what });
+        }
+    }
+}
+
+/// An attribute's value, if the plan has the protocol and the protocol has the attribute.
+fn value<T: AttrValue>(plan: &StackPlan, protocol: &str, attribute: &str) -> Option<T> {
+    T::parse(&plan.get(protocol, attribute).ok()?)
+}

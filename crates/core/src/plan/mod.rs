@@ -1,0 +1,155 @@
+//! Which protocols a stack has, bottom first, and how each is configured.
+//!
+//! A plan is data: it can be changed by JGroups' names ([`StackPlan::set`]), checked
+//! ([`StackPlan::validate`], all problems at once) and built. The entry layer is no part of a plan;
+//! it is put on top of every stack.
+
+mod checks;
+mod config;
+mod presets;
+mod problem;
+
+pub use config::{Build, ProtocolConfig};
+pub use problem::PlanProblem;
+
+use crate::Protocol;
+use crate::attributes::nearest;
+use crate::protocols::transport::TransportConfig;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A stack to be built.
+#[derive(Clone, Debug, Default)]
+pub struct StackPlan {
+    /// The protocols, bottom first.
+    pub protocols: Vec<ProtocolConfig>,
+    /// Changes that could not be made, reported by [`StackPlan::validate`] with the rest.
+    mistakes: Vec<PlanProblem>,
+}
+
+impl StackPlan {
+    /// A plan of these protocols, bottom first.
+    #[must_use]
+    pub fn new(protocols: impl IntoIterator<Item = ProtocolConfig>) -> Self {
+        Self { protocols: protocols.into_iter().collect(), mistakes: Vec::new() }
+    }
+
+    /// The configuration of a protocol by its name; case does not matter.
+    #[must_use]
+    pub fn find(&self, protocol: &str) -> Option<&ProtocolConfig> {
+        self.protocols.iter().find(|p| p.name().eq_ignore_ascii_case(protocol))
+    }
+
+    /// The same, to be changed.
+    pub fn find_mut(&mut self, protocol: &str) -> Option<&mut ProtocolConfig> {
+        self.protocols.iter_mut().find(|p| p.name().eq_ignore_ascii_case(protocol))
+    }
+
+    /// The configuration of the transport, if the plan has one.
+    #[must_use]
+    pub fn transport(&self) -> Option<TransportConfig> {
+        self.protocols.iter().find_map(ProtocolConfig::transport)
+    }
+
+    /// The value of an attribute, as text.
+    pub fn get(&self, protocol: &str, attribute: &str) -> Result<String, PlanProblem> {
+        let config = self.find(protocol).ok_or_else(|| self.no_such(protocol))?;
+        config.attributes().and_then(|a| a.show(attribute)).ok_or_else(|| {
+            PlanProblem::no_such_attribute(config.name(), attribute, config.attributes())
+        })
+    }
+
+    /// Sets an attribute from text.
+    pub fn set(&mut self, protocol: &str, attribute: &str, value: &str) -> Result<(), PlanProblem> {
+        let missing = self.no_such(protocol);
+        let config = self.find_mut(protocol).ok_or(missing)?;
+        let name = config.name();
+        match config.attributes_mut() {
+            Some(a) => a
+                .set(attribute, value)
+                .map_err(|error| PlanProblem::Attribute { protocol: name, error }),
+            None => Err(PlanProblem::no_such_attribute(name, attribute, None)),
+        }
+    }
+
+    /// With this attribute set; a mistake is reported by [`StackPlan::validate`].
+    #[must_use]
+    pub fn with(mut self, protocol: &str, attribute: &str, value: &str) -> Self {
+        if let Err(problem) = self.set(protocol, attribute, value) {
+            self.mistakes.push(problem);
+        }
+        self
+    }
+
+    /// With this configuration in the place of the one of the same protocol.
+    #[must_use]
+    pub fn replace(mut self, config: impl Into<ProtocolConfig>) -> Self {
+        let config = config.into();
+        match self.find_mut(config.name()) {
+            Some(old) => *old = config,
+            None => self.mistakes.push(self.no_such(config.name())),
+        }
+        self
+    }
+
+    /// Without this protocol.
+    #[must_use]
+    pub fn without(mut self, protocol: &str) -> Self {
+        match self.position(protocol) {
+            Some(i) => drop(self.protocols.remove(i)),
+            None => self.mistakes.push(self.no_such(protocol)),
+        }
+        self
+    }
+
+    /// With `config` directly above `protocol`.
+    #[must_use]
+    pub fn insert_above(mut self, protocol: &str, config: impl Into<ProtocolConfig>) -> Self {
+        match self.position(protocol) {
+            Some(i) => self.protocols.insert(i + 1, config.into()),
+            None => self.mistakes.push(self.no_such(protocol)),
+        }
+        self
+    }
+
+    /// With `config` directly below `protocol`.
+    #[must_use]
+    pub fn insert_below(mut self, protocol: &str, config: impl Into<ProtocolConfig>) -> Self {
+        match self.position(protocol) {
+            Some(i) => self.protocols.insert(i, config.into()),
+            None => self.mistakes.push(self.no_such(protocol)),
+        }
+        self
+    }
+
+    /// Everything that is wrong or doubtful, at once.
+    #[must_use]
+    pub fn validate(&self) -> Vec<PlanProblem> {
+        let mut problems = self.mistakes.clone();
+        checks::check(self, &mut problems);
+        problems
+    }
+
+    /// The protocols, bottom first, with the entry layer on top. Warnings do not prevent it.
+    pub fn build(&self) -> Result<Vec<Box<dyn Protocol>>, Vec<PlanProblem>> {
+        let errors: Vec<PlanProblem> =
+            self.validate().into_iter().filter(|p| !p.is_warning()).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(self.protocols.iter().map(ProtocolConfig::build).collect())
+    }
+
+    fn position(&self, protocol: &str) -> Option<usize> {
+        self.protocols.iter().position(|p| p.name().eq_ignore_ascii_case(protocol))
+    }
+
+    fn no_such(&self, protocol: &str) -> PlanProblem {
+        let names = self.protocols.iter().map(ProtocolConfig::name);
+        PlanProblem::NoSuchProtocol { name: protocol.into(), nearest: nearest(protocol, names) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Tests of plans.
+
+use super::*;
+use crate::attributes::AttrError;
+use crate::protocols::failure::{FdAll3Config, VerifySuspect2Config};
+use crate::protocols::faults::DiscardConfig;
+use crate::protocols::transport::{InProcessConfig, TcpConfig, UdpConfig};
+use crate::wire::ProtId;
+use crate::{Interests, Service, Spec};
+use alloc::string::ToString;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// A protocol that is nothing but a spec.
+struct Paper(Spec);
+
+impl Protocol for Paper {
+    fn spec(&self) -> Spec {
+        self.0
+    }
+}
+
+const PLAIN: Spec = Spec {
+    name: "PAPER",
+    id: None,
+    interests: Interests {
+        down: crate::Traffic::None,
+        up: crate::Traffic::None,
+        events: false,
+        consumed: false,
+        end_turn: false,
+        patient_timers: false,
+    },
+    provides: &[],
+    needs_below: &[],
+    needs_above: &[],
+};
+
+fn paper(spec: Spec) -> ProtocolConfig {
+    ProtocolConfig::custom(spec.name, move || Paper(spec))
+}
+
+fn bottom() -> ProtocolConfig {
+    InProcessConfig::default().into()
+}
+
+fn names(plan: &StackPlan) -> Vec<&'static str> {
+    plan.protocols.iter().map(ProtocolConfig::name).collect()
+}
+
+fn errors(plan: &StackPlan) -> Vec<PlanProblem> {
+    plan.validate().into_iter().filter(|p| !p.is_warning()).collect()
+}
+
+#[test]
+fn the_presets_are_sound() {
+    let host: SocketAddr = ([127, 0, 0, 1], 7800).into();
+    for plan in [StackPlan::udp(), StackPlan::tcp([host]), StackPlan::in_process()] {
+        assert_eq!(errors(&plan), []);
+        assert!(plan.build().is_ok());
+    }
+}
+
+#[test]
+fn attributes_are_read_and_set_by_name() {
+    let mut plan = StackPlan::udp();
+    plan.set("udp", "mcast_port", "5000").unwrap();
+    assert_eq!(plan.get("UDP", "mcast_port").unwrap(), "5000");
+    assert!(matches!(plan.find("UDP"), Some(ProtocolConfig::Udp(c)) if c.mcast_port == 5000));
+}
+
+#[test]
+fn a_slip_in_a_name_is_answered_with_the_nearest_one() {
+    let mut plan = StackPlan::udp();
+    let problem = plan.set("PNIG", "join_wait", "1s").unwrap_err();
+    assert_eq!(problem.to_string(), "the stack has no protocol \"PNIG\"; did you mean PING?");
+    let problem = plan.set("UDP", "mcast_prt", "1").unwrap_err();
+    assert_eq!(
+        problem.to_string(),
+        "UDP: unknown attribute \"mcast_prt\"; did you mean \"mcast_port\"?"
+    );
+    assert!(matches!(
+        plan.set("UDP", "mcast_port", "many"),
+        Err(PlanProblem::Attribute { protocol: "UDP", error: AttrError::BadValue { .. } })
+    ));
+}
+
+#[test]
+fn protocols_are_inserted_replaced_and_removed_by_name() {
+    let plan = StackPlan::udp()
+        .insert_above("UDP", DiscardConfig::default())
+        .replace(UdpConfig { mcast_port: 9, ..UdpConfig::default() })
+        .without("PING");
+    assert_eq!(names(&plan)[..2], ["UDP", "DISCARD"]);
+    assert!(!names(&plan).contains(&"PING"));
+    assert_eq!(plan.get("UDP", "mcast_port").unwrap(), "9");
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let plan = StackPlan::udp()
+        .without("NOSUCH")
+        .with("UDP", "mcast_addr", "10.0.0.1")
+        .with("UDP", "bind_addr", "0.0.0.0")
+        .with("PING", "join_wait", "soon")
+        .with("UDP", "colour", "blue");
+    let problems = plan.validate();
+    assert_eq!(problems.iter().filter(|p| !p.is_warning()).count(), 5, "{problems:#?}");
+    assert_eq!(plan.build().err(), Some(errors(&plan)));
+}
+
+#[test]
+fn the_bottom_must_be_a_transport() {
+    let plan = StackPlan::new([FdAll3Config::default().into()]);
+    assert!(plan.validate().contains(&PlanProblem::NoTransport));
+    let empty = StackPlan::default();
+    assert!(empty.validate().contains(&PlanProblem::NoTransport));
+}
+
+#[test]
+fn a_second_transport_is_a_rival() {
+    let plan = StackPlan::new([bottom(), TcpConfig::default().into()]);
+    let (first, second) = ("SHARED_LOOPBACK", "TCP");
+    let rivals = PlanProblem::Rivals { service: Service::Transport, first, second };
+    assert!(plan.validate().contains(&rivals));
+}
+
+#[test]
+fn the_same_protocol_twice_is_reported() {
+    let twice = VerifySuspect2Config::default();
+    let plan = StackPlan::new([bottom(), twice.clone().into(), twice.into()]);
+    let protocol = "VERIFY_SUSPECT2";
+    assert!(plan.validate().contains(&PlanProblem::Duplicate { protocol }));
+}
+
+#[test]
+fn what_a_protocol_needs_must_be_there_and_on_the_right_side() {
+    let needy = Spec { needs_below: &[Service::Stability], ..PLAIN };
+    let offer = Spec { name: "OFFER", provides: &[Service::Stability], ..PLAIN };
+    let check = |ps: &[Spec]| {
+        let layers = ps.iter().map(|s| paper(*s));
+        StackPlan::new(core::iter::once(bottom()).chain(layers)).validate()
+    };
+    let service = Service::Stability;
+    let missing = PlanProblem::Missing { protocol: "PAPER", service, below: true };
+    assert_eq!(check(&[needy]), [missing]);
+    let order = PlanProblem::WrongOrder { protocol: "PAPER", other: "OFFER", below: true };
+    assert_eq!(check(&[needy, offer]), [order]);
+    assert_eq!(check(&[offer, needy]), []);
+}
+
+#[test]
+fn flow_control_below_membership_is_refused() {
+    let credits = Spec { name: "FC", provides: &[Service::MulticastCredits], ..PLAIN };
+    let gms = Spec { name: "MEMBERS", provides: &[Service::Membership], ..PLAIN };
+    let order = PlanProblem::WrongOrder { protocol: "FC", other: "MEMBERS", below: true };
+    let plan = |a, b| StackPlan::new([bottom(), paper(a), paper(b)]);
+    assert_eq!(plan(credits, gms).validate(), [order]);
+    assert_eq!(plan(gms, credits).validate(), []);
+}
+
+#[test]
+fn a_timeout_below_its_heartbeat_interval_is_refused() {
+    let fd = FdAll3Config { timeout: Duration::from_secs(1), interval: Duration::from_secs(8) };
+    let plan = StackPlan::new([bottom(), fd.into()]);
+    let names_it = |p: &PlanProblem| p.to_string().starts_with("FD_ALL3.timeout=1000ms is below");
+    assert!(plan.validate().iter().any(names_it));
+}
+
+#[test]
+fn headers_that_cannot_be_told_apart_are_reported() {
+    let a = Spec { name: "A", id: Some(ProtId(999)), ..PLAIN };
+    let b = Spec { name: "B", ..a };
+    let plan = StackPlan::new([bottom(), paper(a), paper(b)]);
+    let problem = PlanProblem::SameHeaderId { id: 999, first: "A", second: "B" };
+    assert_eq!(plan.validate(), [problem]);
+}
+
+#[test]
+fn a_custom_protocol_bears_the_name_that_the_plan_gives_it() {
+    let plan = StackPlan::new([bottom(), ProtocolConfig::custom("MINE", || Paper(PLAIN))]);
+    let problem = PlanProblem::NameDiffers { plan: "MINE", spec: "PAPER" };
+    assert_eq!(plan.validate(), [problem]);
+}
+
+#[test]
+fn every_protocol_is_found_by_its_name() {
+    for config in ProtocolConfig::all() {
+        let found = ProtocolConfig::named(&config.name().to_lowercase());
+        assert_eq!(found.map(|c| c.name()), Some(config.name()));
+        assert_eq!(config.build().spec().name, config.name());
+    }
+    assert!(ProtocolConfig::named("NOSUCH").is_none());
+}

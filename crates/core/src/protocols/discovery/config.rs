@@ -1,0 +1,149 @@
+//! What can be configured of discovery, by JGroups' names.
+
+use crate::attributes;
+use crate::wire::ProtId;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// How members are looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DiscoveryKind {
+    /// By a multicast.
+    Ping(PingConfig),
+    /// By asking addresses from a list.
+    TcpPing(TcpPingConfig),
+    /// By a multicast on the hub.
+    InProcess(LocalPingConfig),
+}
+
+impl DiscoveryKind {
+    /// The protocol's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            DiscoveryKind::Ping(_) => "PING",
+            DiscoveryKind::TcpPing(_) => "TCPPING",
+            DiscoveryKind::InProcess(_) => "SHARED_LOOPBACK_PING",
+        }
+    }
+
+    /// The id of its header.
+    #[must_use]
+    pub fn id(&self) -> ProtId {
+        match self {
+            DiscoveryKind::Ping(_) => ProtId::PING,
+            DiscoveryKind::TcpPing(_) => ProtId::TCPPING,
+            DiscoveryKind::InProcess(_) => ProtId::SHARED_LOOPBACK_PING,
+        }
+    }
+
+    /// What all kinds have.
+    pub(super) fn common(&self) -> Common {
+        match self {
+            DiscoveryKind::Ping(c) => Common {
+                join_wait: c.join_wait,
+                break_on_coord_rsp: c.break_on_coord_rsp,
+                return_entire_cache: c.return_entire_cache,
+                max_rank_to_reply: c.max_rank_to_reply,
+                max_members: c.max_members_in_discovery_request,
+            },
+            DiscoveryKind::TcpPing(c) => Common {
+                join_wait: c.join_wait,
+                break_on_coord_rsp: c.break_on_coord_rsp,
+                return_entire_cache: c.return_entire_cache,
+                max_rank_to_reply: c.max_rank_to_reply,
+                max_members: c.max_members_in_discovery_request,
+            },
+            DiscoveryKind::InProcess(c) => Common {
+                join_wait: c.join_wait,
+                break_on_coord_rsp: true,
+                return_entire_cache: false,
+                max_rank_to_reply: 0,
+                max_members: 500,
+            },
+        }
+    }
+}
+
+/// What all kinds of discovery have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common {
+    pub(super) join_wait: Duration,
+    pub(super) break_on_coord_rsp: bool,
+    pub(super) return_entire_cache: bool,
+    pub(super) max_rank_to_reply: u32,
+    pub(super) max_members: u32,
+}
+
+impl From<PingConfig> for DiscoveryKind {
+    fn from(c: PingConfig) -> Self {
+        DiscoveryKind::Ping(c)
+    }
+}
+
+impl From<TcpPingConfig> for DiscoveryKind {
+    fn from(c: TcpPingConfig) -> Self {
+        DiscoveryKind::TcpPing(c)
+    }
+}
+
+impl From<LocalPingConfig> for DiscoveryKind {
+    fn from(c: LocalPingConfig) -> Self {
+        DiscoveryKind::InProcess(c)
+    }
+}
+
+attributes! {
+    /// Discovery by multicast (JGroups `PING`).
+    pub struct PingConfig for "PING" {
+        /// How long a joiner collects answers, unless a coordinator answers earlier. JGroups takes
+        /// `GMS.join_timeout`; presets set both alike. Milliseconds, default 1 s.
+        join_wait: Duration = Duration::from_secs(1),
+        /// The first answer of a coordinator ends the wait. Default true.
+        break_on_coord_rsp: bool = true,
+        /// Answer with everybody whose address is known instead of with oneself. Default false.
+        return_entire_cache: bool = false,
+        /// Only the first so many members of a view answer joiners; 0: all. Default 0.
+        max_rank_to_reply: u32 = 0,
+        /// At most this many members are named in one request or answer. Default 500.
+        max_members_in_discovery_request: u32 = 500,
+    }
+}
+
+attributes! {
+    /// Discovery by a list of addresses (JGroups `TCPPING`).
+    pub struct TcpPingConfig for "TCPPING" {
+        /// Where members may be; each stands for its port and the `port_range` ports above. Default
+        /// none: only members that ask us are found.
+        initial_hosts: Vec<SocketAddr> = Vec::new(),
+        /// How many ports above each of `initial_hosts` are asked too. Default 2, as in JGroups'
+        /// tcp.xml.
+        port_range: u16 = 2,
+        /// How long a joiner collects answers, unless a coordinator answers earlier. JGroups takes
+        /// `GMS.join_timeout`; presets set both alike. Milliseconds, default 2 s.
+        join_wait: Duration = Duration::from_secs(2),
+        /// The first answer of a coordinator ends the wait. Default true.
+        break_on_coord_rsp: bool = true,
+        /// Answer with everybody whose address is known instead of with oneself. Default false.
+        return_entire_cache: bool = false,
+        /// Only the first so many members of a view answer joiners; 0: all. Default 0.
+        max_rank_to_reply: u32 = 0,
+        /// At most this many members are named in one request or answer. Default 500.
+        max_members_in_discovery_request: u32 = 500,
+        /// How many addresses of members outside `initial_hosts` are remembered and asked too.
+        /// Default 2000; the oldest is forgotten first.
+        max_dynamic_hosts: u32 = 2000,
+        /// The coordinator tells members of a new view where the others are. Default true.
+        send_cache_on_join: bool = true,
+    }
+}
+
+attributes! {
+    /// Discovery inside one process (JGroups `SHARED_LOOPBACK_PING`), by asking on the hub.
+    pub struct LocalPingConfig for "SHARED_LOOPBACK_PING" {
+        /// How long a joiner collects answers, unless a coordinator answers earlier. Milliseconds,
+        /// default 1 s.
+        join_wait: Duration = Duration::from_secs(1),
+    }
+}

@@ -1,0 +1,174 @@
+//! What arrives: each message is checked (destination, cluster, sender) and sorted into batches.
+//!
+//! Matches `TP.handleSingleMessage` and `TP.handleMessageBatch` in effect: out-of-band messages go
+//! up before regular ones, and out-of-band messages with DONT_BUNDLE each alone. Nothing of another
+//! cluster leaves a trace in our state.
+
+use super::Transport;
+use crate::node::TransportKind;
+use crate::wire::header::{Rtt, TpHeader};
+use crate::wire::{self, Address, Flags, Frame, FrameBody, Header, ProtId};
+use crate::{Batch, Cx, DropReason, Message, Uuid};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// Batches of one frame, in the order in which they go up.
+#[derive(Debug, Default)]
+struct Sorted {
+    oob: Vec<Batch>,
+    regular: Vec<Batch>,
+}
+
+impl Sorted {
+    /// Appends a message to the last batch of its class if it is of the same sender, so that order
+    /// is kept and the work is linear whatever the frame holds.
+    fn add(&mut self, src: Uuid, m: wire::Message) {
+        let oob = m.has(Flags::OOB);
+        let batches = if oob { &mut self.oob } else { &mut self.regular };
+        match batches.last_mut() {
+            Some(b)
+                if b.src == src
+                    && b.multicast == m.is_multicast()
+                    && !alone(&m)
+                    && !b.messages().last().is_some_and(|before| alone(before)) =>
+            {
+                b.push(m.into());
+            }
+            Some(_) | None => batches.push(Batch::of(src, m.into())),
+        }
+    }
+}
+
+/// Whether a message is dispatched on its own.
+fn alone(m: &wire::Message) -> bool {
+    m.flags.contains(Flags::OOB | Flags::DONT_BUNDLE)
+}
+
+impl Transport {
+    /// A packet that could be read.
+    pub(super) fn receive(&mut self, frame: Frame, from: Option<SocketAddr>, cx: &mut Cx<'_>) {
+        if from == Some(cx.group().physical) {
+            // A socket hears its own multicasts too; the copies went up when they were sent.
+            return cx.drop_from_peer(DropReason::OwnMulticast, None);
+        }
+        let mut sorted = Sorted::default();
+        match frame.body {
+            FrameBody::Single(m) => {
+                if let Some((src, m)) = self.admit(m, false, from, cx) {
+                    sorted.add(src, m);
+                }
+            }
+            FrameBody::List { cluster, messages, .. } => {
+                let foreign = cluster.as_deref() != Some(&cx.group().cluster[..]);
+                for m in messages {
+                    if let Some((src, m)) = self.admit(m, foreign, from, cx) {
+                        sorted.add(src, m);
+                    }
+                }
+            }
+        }
+        for batch in sorted.oob.into_iter().chain(sorted.regular) {
+            self.counters.received += batch.len() as u64;
+            cx.deliver_up(batch);
+        }
+    }
+
+    /// Bytes that could not be read.
+    pub(super) fn undecodable(error: &wire::DecodeError, cx: &mut Cx<'_>) {
+        let why = match error.kind {
+            wire::DecodeErrorKind::Version(_) => DropReason::WrongVersion,
+            _ => DropReason::Undecodable,
+        };
+        cx.drop_from_peer(why, None);
+    }
+
+    /// Whether a message may go up; if not, it is counted. `foreign`: the list around it is of
+    /// another cluster, which matters for all but those that are dispatched on their own.
+    fn admit(
+        &mut self,
+        m: wire::Message,
+        foreign: bool,
+        from: Option<SocketAddr>,
+        cx: &mut Cx<'_>,
+    ) -> Option<(Uuid, wire::Message)> {
+        let src = m.src.as_ref().and_then(Address::uuid);
+        let verdict = match src {
+            _ if !is_for_us(m.dest.as_ref(), cx) => Err(DropReason::NotForUs),
+            _ if foreign && !alone(&m) => Err(DropReason::WrongCluster),
+            _ if names_other_cluster(&m, cx) => Err(DropReason::WrongCluster),
+            None => Err(DropReason::BadSender),
+            Some(s) if s == cx.local() && m.is_multicast() => Err(DropReason::OwnMulticast),
+            // Unicasts to ourselves never touch the network: somebody else uses our name.
+            Some(s) if s == cx.local() => Err(DropReason::BadSender),
+            Some(s) => Ok(s),
+        };
+        let src = match verdict {
+            Ok(src) => src,
+            Err(why) => {
+                cx.drop_from_peer(why, src);
+                return None;
+            }
+        };
+        self.learn_from_datagram(src, &m, from, cx);
+        match m.headers.get(ProtId::TP) {
+            Some(Header::Tp(TpHeader { rtt: Rtt::Request(index), .. })) => {
+                self.answer_probe(src, &m, *index, cx);
+                None
+            }
+            Some(Header::Tp(TpHeader { rtt: Rtt::Response(_), .. })) => None,
+            _ => Some((src, m)),
+        }
+    }
+
+    /// Datagrams leave from the sender's unicast socket, so they tell where an unknown sender is.
+    /// Messages with the header of reliable multicast do not count: another member may have sent
+    /// one again on behalf of its author. What discovery says is never overwritten.
+    fn learn_from_datagram(
+        &mut self,
+        src: Uuid,
+        m: &wire::Message,
+        from: Option<SocketAddr>,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(from) = from else { return };
+        let datagrams = match self.config.kind() {
+            TransportKind::Udp | TransportKind::InProcess => true,
+            TransportKind::Tcp => false,
+        };
+        let resent = m.headers.iter().any(|(_, h)| matches!(h, Header::NakAck(_)));
+        if datagrams && !resent && self.address_of(src, cx).is_none() {
+            cx.learn(src, None, Some(from));
+            self.release(src, from, cx);
+        }
+    }
+
+    /// Answers a round-trip probe; probes never reach other protocols.
+    fn answer_probe(&mut self, to: Uuid, probe: &wire::Message, index: i32, cx: &mut Cx<'_>) {
+        let rtt = Rtt::Response(index);
+        let header = Header::Tp(TpHeader { cluster: Some(cx.group().cluster.clone()), rtt });
+        let answer = wire::Message {
+            dest: Some(to.into()),
+            src: Some(cx.local().into()),
+            flags: probe.flags & Flags::OOB,
+            ..wire::Message::default()
+        };
+        self.route(Message::from(answer.with_header(ProtId::TP, header)), cx);
+    }
+}
+
+/// To the group, to this member, or to its physical address.
+fn is_for_us(dest: Option<&Address>, cx: &Cx<'_>) -> bool {
+    match dest {
+        None => true,
+        Some(Address::Ip(at)) => *at == cx.group().physical.into(),
+        Some(other) => other.uuid() == Some(cx.local()),
+    }
+}
+
+/// A message names its cluster itself; one that does not passes.
+fn names_other_cluster(m: &wire::Message, cx: &Cx<'_>) -> bool {
+    match m.headers.get(ProtId::TP) {
+        Some(Header::Tp(TpHeader { cluster: Some(c), .. })) => *c != cx.group().cluster,
+        _ => false,
+    }
+}
