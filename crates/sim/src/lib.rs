@@ -5,4 +5,8 @@ pub mod connections;
 pub mod filter;
 mod filter_stream;
 pub mod headers;
+pub mod history;
 pub mod network;
+pub mod oracle;
+pub mod payload;
+pub mod transcript;

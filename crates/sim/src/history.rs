@@ -1,0 +1,246 @@
+//! What happened in a run, as the oracles read it: every fact once, in the order in which it
+//! happened.
+
+use crate::connections::Life;
+use crate::network::Host;
+use rgroups_core::event::{CreditAccount, WindowGauge};
+use rgroups_core::{Duration, Pool, SendResult, Time, Trace, Uuid, View};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Names an application message of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(pub u32);
+
+/// A run.
+#[derive(Debug, Default)]
+pub struct History {
+    /// All incarnations; [`Life`] is the index.
+    pub lives: Vec<LifeRecord>,
+    /// All application messages; [`MessageId`] is the index.
+    pub messages: Vec<SentMessage>,
+    /// What happened.
+    pub facts: Vec<Fact>,
+    by_identity: BTreeMap<Uuid, Life>,
+}
+
+/// An incarnation.
+#[derive(Clone, Debug)]
+pub struct LifeRecord {
+    /// Where it runs.
+    pub host: Host,
+    /// Its name; later incarnations on a host are told apart by a number.
+    pub name: String,
+    /// Its identity.
+    pub id: Uuid,
+}
+
+/// A message that an application sent.
+#[derive(Clone, Debug)]
+pub struct SentMessage {
+    /// By whom.
+    pub sender: Life,
+    /// To whom; `None`: to all.
+    pub to: Option<Uuid>,
+    /// In order, as opposed to out of band.
+    pub ordered: bool,
+    /// The sender gets a copy of its multicast.
+    pub loopback: bool,
+    /// Bytes.
+    pub size: usize,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// When.
+    pub at: Time,
+    /// To whom; `None`: to the network, or to the run as a whole.
+    pub life: Option<Life>,
+    /// What.
+    pub what: What,
+}
+
+/// Kinds of [`Fact`].
+#[derive(Clone, Debug)]
+pub enum What {
+    /// The process runs and connects.
+    Started,
+    /// It was killed, or its machine lost its power.
+    Died {
+        /// The machine, not only the process.
+        power_off: bool,
+    },
+    /// It was asked to leave.
+    LeaveAsked,
+    /// It has left.
+    Left {
+        /// The coordinator let it go.
+        confirmed: bool,
+    },
+    /// It was frozen (`true`) or goes on.
+    Frozen(bool),
+    /// It takes so long from an input to its turn.
+    Slowed(Duration),
+    /// It consumes nothing (`Some(0)`), so many bytes a second, or everything at once (`None`).
+    Consumes(Option<u64>),
+    /// It could not join.
+    ConnectFailed(Arc<str>),
+    /// It was excluded and joins anew.
+    Rejoining(Arc<str>),
+    /// A view was installed.
+    View(Arc<View>),
+    /// The application sent a message.
+    Sent(MessageId),
+    /// The call ended.
+    Resolved(MessageId, SendResult),
+    /// The message waits for credit from these.
+    Blocked(Option<MessageId>, Vec<Uuid>),
+    /// A message was delivered.
+    Delivered {
+        /// Which.
+        message: MessageId,
+        /// The sender that the stack named.
+        from: Uuid,
+        /// It came as a multicast.
+        multicast: bool,
+    },
+    /// Something was delivered that nobody sent like that.
+    Garbled {
+        /// The sender that the stack named.
+        from: Uuid,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// What the stack says of itself.
+    Trace(Trace),
+    /// The network changed.
+    Network(String),
+    /// Sampled: accounts of flow control.
+    Credits(Pool, Vec<CreditAccount>),
+    /// Sampled: windows.
+    Windows(Vec<WindowGauge>),
+    /// Sampled: bytes delivered to the application and not consumed, by sender.
+    Unread(Vec<(Uuid, u64)>),
+    /// At a purge: members that had not delivered what was purged.
+    PurgedTooEarly {
+        /// Whose messages.
+        of: Uuid,
+        /// Up to here.
+        upto: i64,
+        /// Who lacks some, and up to where it has them.
+        behind: Vec<(Uuid, i64)>,
+    },
+    /// Sampled at rest: sends that were neither admitted nor refused.
+    TokensOutstanding(u64),
+    /// A datagram larger than the protocol allows was sent.
+    OversizedDatagram(usize),
+    /// Too much happened without time passing.
+    Livelock,
+    /// A stack panicked.
+    Panicked(String),
+    /// A phase of the run begins.
+    Phase(Phase),
+}
+
+/// Phases of a run; oracles promise more in later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// All faults are over; from here on the group must find together.
+    Healed,
+    /// It had the time for it. Views must agree and stay.
+    Converged,
+    /// Everybody sends to everybody and to all.
+    FinalRound,
+    /// All of it had time to arrive.
+    AtRest,
+    /// Nothing more is sent; the wire must be quiet.
+    Quiet,
+    /// The run is over.
+    End,
+}
+
+impl History {
+    /// Adds an incarnation.
+    pub fn add_life(&mut self, host: Host, name: String, id: Uuid) -> Life {
+        let life = Life(self.lives.len());
+        self.lives.push(LifeRecord { host, name, id });
+        self.by_identity.insert(id, life);
+        life
+    }
+
+    /// The incarnation with this identity.
+    #[must_use]
+    pub fn life_of(&self, id: Uuid) -> Option<Life> {
+        self.by_identity.get(&id).copied()
+    }
+
+    /// The identity of an incarnation.
+    #[must_use]
+    pub fn id(&self, life: Life) -> Uuid {
+        self.lives[life.0].id
+    }
+
+    /// The name of an incarnation.
+    #[must_use]
+    pub fn name(&self, life: Life) -> &str {
+        &self.lives[life.0].name
+    }
+
+    /// The name behind an identity, or its short form.
+    #[must_use]
+    pub fn name_of(&self, id: Uuid) -> String {
+        self.life_of(id).map_or_else(|| id.to_string(), |l| self.name(l).to_owned())
+    }
+
+    /// A message.
+    #[must_use]
+    pub fn message(&self, id: MessageId) -> &SentMessage {
+        &self.messages[id.0 as usize]
+    }
+
+    /// All incarnations.
+    pub fn all_lives(&self) -> impl Iterator<Item = Life> + use<> {
+        (0..self.lives.len()).map(Life)
+    }
+
+    /// The facts of one incarnation with their positions.
+    pub fn facts_of(&self, life: Life) -> impl Iterator<Item = (usize, &Fact)> {
+        self.facts.iter().enumerate().filter(move |(_, f)| f.life == Some(life))
+    }
+
+    /// The position at which a phase begins.
+    #[must_use]
+    pub fn phase(&self, phase: Phase) -> Option<usize> {
+        self.facts.iter().position(|f| matches!(f.what, What::Phase(p) if p == phase))
+    }
+
+    /// The views of one incarnation with the positions at which they were installed.
+    #[must_use]
+    pub fn views_of(&self, life: Life) -> Vec<(usize, Arc<View>)> {
+        self.facts_of(life)
+            .filter_map(|(i, f)| match &f.what {
+                What::View(v) => Some((i, v.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Where the incarnation ended (killed, or left), if it did.
+    #[must_use]
+    pub fn end_of(&self, life: Life) -> Option<usize> {
+        self.facts_of(life)
+            .find(|(_, f)| matches!(f.what, What::Died { .. } | What::Left { .. }))
+            .map(|(i, _)| i)
+    }
+
+    /// Where it began to leave or ended: what is promised to members ends here.
+    #[must_use]
+    pub fn departure_of(&self, life: Life) -> Option<usize> {
+        self.facts_of(life)
+            .find(|(_, f)| {
+                matches!(f.what, What::Died { .. } | What::Left { .. } | What::LeaveAsked)
+            })
+            .map(|(i, _)| i)
+    }
+}

@@ -1,0 +1,219 @@
+//! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
+//! the invariants are those of the documentation: A views, B convergence, C delivery, E credits,
+//! F memory, G stability). None knows how a protocol works inside.
+
+pub mod convergence;
+pub mod credits;
+pub mod delivery;
+pub mod memory;
+pub mod stability;
+pub mod views;
+
+use crate::history::{History, Phase, What};
+use std::fmt;
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which: "C2".
+    pub invariant: &'static str,
+    /// What happened, with names.
+    pub text: String,
+}
+
+impl Violation {
+    pub(crate) fn new(invariant: &'static str, text: String) -> Self {
+        Self { invariant, text }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.text)
+    }
+}
+
+/// What a run promised, beyond what every run does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// `max_credits` of both pools.
+    pub max_credits: u64,
+    /// `STABLE.max_bytes`.
+    pub stable_max_bytes: u64,
+    /// The largest message sent, with its headers.
+    pub largest_message: u64,
+    /// Nodes that ever run at once.
+    pub members: u64,
+    /// Neither loss nor delays nor stopped processes: nobody may be suspected.
+    pub calm: bool,
+    /// The network duplicates nothing, so not even unreliable messages arrive twice.
+    pub flow_control: bool,
+}
+
+/// Everything that was broken, at most a few of each kind.
+#[must_use]
+pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
+    let mut found = Vec::new();
+    found.extend(broken_rules(h));
+    found.extend(views::check(h, c));
+    found.extend(convergence::check(h));
+    found.extend(delivery::check(h));
+    if c.flow_control {
+        found.extend(credits::check(h, c));
+    }
+    found.extend(memory::check(h, c));
+    found.extend(stability::check(h));
+    shorten(found)
+}
+
+/// Facts that are broken promises in themselves.
+fn broken_rules(h: &History) -> Vec<Violation> {
+    let of = |what: &What| match what {
+        What::Livelock => Some(("F7", "too many steps without time passing".to_owned())),
+        What::Panicked(why) => Some(("PANIC", why.clone())),
+        What::OversizedDatagram(n) => Some(("C16", format!("a datagram of {n} bytes"))),
+        _ => None,
+    };
+    let found = h.facts.iter().filter_map(|f| {
+        let (invariant, text) = of(&f.what)?;
+        let who = f.life.map_or("-", |l| h.name(l));
+        Some(Violation::new(invariant, format!("{who} at {}: {text}", f.at)))
+    });
+    found.collect()
+}
+
+/// Keeps the first few of each kind: the others say the same.
+fn shorten(found: Vec<Violation>) -> Vec<Violation> {
+    const EACH: usize = 3;
+    let mut kept: Vec<Violation> = Vec::new();
+    for v in found {
+        if kept.iter().filter(|k| k.invariant == v.invariant).count() < EACH {
+            kept.push(v);
+        }
+    }
+    kept
+}
+
+/// Whether the fact at `index` belongs to the promise-everything part of the run.
+pub(crate) fn is_after(h: &History, phase: Phase, index: usize) -> bool {
+    h.phase(phase).is_some_and(|start| index > start)
+}
+
+#[cfg(test)]
+pub(crate) mod made {
+    //! Hand-made histories.
+
+    use super::Conditions;
+    use crate::connections::Life;
+    use crate::history::{Fact, History, MessageId, Phase, SentMessage, What};
+    use crate::network::Host;
+    use rgroups_core::{SendResult, Time, Uuid, View};
+    use std::sync::Arc;
+
+    pub(crate) const A: Life = Life(0);
+    pub(crate) const B: Life = Life(1);
+    pub(crate) const C: Life = Life(2);
+
+    pub(crate) fn conditions() -> Conditions {
+        Conditions {
+            max_credits: 1_000,
+            stable_max_bytes: 1_000,
+            largest_message: 500,
+            members: 3,
+            calm: true,
+            flow_control: true,
+        }
+    }
+
+    /// Three nodes, nothing happened.
+    pub(crate) fn trio() -> History {
+        let mut h = History::default();
+        for (i, name) in ["A", "B", "C"].into_iter().enumerate() {
+            h.add_life(Host(i), name.into(), id(Life(i)));
+            push(&mut h, Life(i), What::Started);
+        }
+        h
+    }
+
+    /// Three nodes in one view.
+    pub(crate) fn together() -> History {
+        let mut h = trio();
+        for life in [A, B, C] {
+            install(&mut h, life, 3, A, &[A, B, C]);
+        }
+        h
+    }
+
+    pub(crate) fn id(life: Life) -> Uuid {
+        Uuid::new(life.0 as u64 + 1, 7)
+    }
+
+    pub(crate) fn push(h: &mut History, life: Life, what: What) {
+        let at = Time(h.facts.len() as u64 * 1_000_000);
+        h.facts.push(Fact { at, life: Some(life), what });
+    }
+
+    pub(crate) fn phase(h: &mut History, p: Phase) {
+        let at = Time(h.facts.len() as u64 * 1_000_000);
+        h.facts.push(Fact { at, life: None, what: What::Phase(p) });
+    }
+
+    pub(crate) fn view(n: u64, creator: Life, members: &[Life]) -> View {
+        let members: Vec<Uuid> = members.iter().map(|l| id(*l)).collect();
+        View::new(n, id(creator), members)
+    }
+
+    pub(crate) fn install(h: &mut History, at: Life, n: u64, creator: Life, members: &[Life]) {
+        push(h, at, What::View(Arc::new(view(n, creator, members))));
+    }
+
+    /// `from` sends to `to` (or all), and it is admitted.
+    pub(crate) fn send(h: &mut History, from: Life, to: Option<Life>) -> MessageId {
+        let m = MessageId(h.messages.len() as u32);
+        h.messages.push(SentMessage {
+            sender: from,
+            to: to.map(id),
+            ordered: true,
+            loopback: true,
+            size: 100,
+        });
+        push(h, from, What::Sent(m));
+        push(h, from, What::Resolved(m, SendResult::Sent));
+        m
+    }
+
+    pub(crate) fn deliver(h: &mut History, at: Life, m: MessageId) {
+        let sent = h.message(m).clone();
+        let from = h.id(sent.sender);
+        let multicast = sent.to.is_none();
+        push(h, at, What::Delivered { message: m, from, multicast });
+    }
+
+    pub(crate) fn names(found: &[super::Violation]) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = found.iter().map(|v| v.invariant).collect();
+        names.dedup();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::made::*;
+    use super::*;
+
+    #[test]
+    fn a_livelock_is_reported_as_f7_and_a_panic_by_its_text() {
+        let mut h = trio();
+        push(&mut h, A, What::Livelock);
+        push(&mut h, B, What::Panicked("boom".into()));
+        let found = broken_rules(&h);
+        assert_eq!(names(&found), ["F7", "PANIC"]);
+        assert!(found[1].text.contains("boom"));
+    }
+
+    #[test]
+    fn only_the_first_few_of_a_kind_are_kept() {
+        let many = vec![Violation::new("C2", String::new()); 10];
+        assert_eq!(shorten(many).len(), 3);
+    }
+}
