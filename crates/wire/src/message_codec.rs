@@ -43,13 +43,21 @@ enum Addresses<'a> {
     Listed { src: Option<&'a Address> },
 }
 
+/// Where a message stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is the last thing in the reader: a payload of unknown form may take the rest.
+    Alone,
+    /// Others may follow, and the addresses are those of the list.
+    Listed,
+}
+
 /// What a container presets and promises for the messages in it.
 #[derive(Clone, Copy)]
 struct Container<'a> {
     dest: Option<&'a Address>,
     src: Option<&'a Address>,
-    /// The message is the last thing in the reader: a payload of unknown form may take the rest.
-    fills_reader: bool,
+    place: Place,
 }
 
 /// The message with its type id in front: what a packet with a single message, a fragment, a
@@ -77,7 +85,7 @@ impl Message {
 
     /// Reads a message of type `type_id`; types of users take all that is left in `r`.
     pub fn decode_untyped(type_id: i16, r: &mut Reader) -> Decoded<Self> {
-        Self::decode_in(type_id, Container { dest: None, src: None, fills_reader: true }, r)
+        Self::decode_in(type_id, Container { dest: None, src: None, place: Place::Alone }, r)
     }
 
     /// Writes the message as an element of a list from `src`, with its type id.
@@ -93,7 +101,7 @@ impl Message {
         r: &mut Reader,
     ) -> Decoded<Self> {
         let type_id = r.i16("message type")?;
-        Self::decode_in(type_id, Container { dest, src, fills_reader: false }, r)
+        Self::decode_in(type_id, Container { dest, src, place: Place::Listed }, r)
     }
 
     /// How many bytes [`encode_listed`](Self::encode_listed) writes: a bundler adds these up to
@@ -131,24 +139,31 @@ impl Message {
     fn decode_in(type_id: i16, container: Container<'_>, r: &mut Reader) -> Decoded<Self> {
         let leading = r.u8("leading byte")?;
         let flags = Flags::from_bits_retain(r.u16("message flags")?);
-        let dest = address(leading & DEST != 0, container.dest, r)?;
-        let src = address(leading & SRC != 0, container.src, r)?;
+        let own_dest = if leading & DEST != 0 { decode_addr(r)? } else { None };
+        let own_src = if leading & SRC != 0 { decode_addr(r)? } else { None };
+        // No writer names a destination within a list. If one is there, that of the list wins, so
+        // that a message cannot claim another destination than its packet.
+        let dest = match container.place {
+            Place::Alone => own_dest,
+            Place::Listed => preset(container.dest, r)?,
+        };
+        let src = match own_src {
+            Some(src) => Some(src),
+            None => preset(container.src, r)?,
+        };
         let headers = Headers::decode(r)?;
-        let preset = Container { dest: dest.as_ref(), src: src.as_ref(), ..container };
-        let body = Body::decode_payload(type_id, preset, r)?;
+        let own = Container { dest: dest.as_ref(), src: src.as_ref(), ..container };
+        let body = Body::decode_payload(type_id, own, r)?;
         Ok(Message { dest, src, flags, headers, body, ..Message::default() })
     }
 }
 
-/// An address from the bytes if it is there, else that of the container.
-fn address(present: bool, preset: Option<&Address>, r: &mut Reader) -> Decoded<Option<Address>> {
-    if present {
-        return decode_addr(r);
+/// A copy of the address that a container presets.
+fn preset(address: Option<&Address>, r: &mut Reader) -> Decoded<Option<Address>> {
+    if let Some(address) = address {
+        r.charge(address.clone_cost(), "address")?;
     }
-    if let Some(preset) = preset {
-        r.charge(preset.clone_cost(), "address")?;
-    }
-    Ok(preset.cloned())
+    Ok(address.cloned())
 }
 
 /// | bytes | field |
@@ -270,7 +285,7 @@ impl Body {
                 let messages = decode_messages(n, message.dest, sender.as_ref(), r)?;
                 Body::Batch { sender, messages }
             }
-            FIRST_USER_TYPE.. if message.fills_reader => Body::User(type_id, r.rest()),
+            FIRST_USER_TYPE.. if message.place == Place::Alone => Body::User(type_id, r.rest()),
             n => {
                 return Err(r.error("message type", DecodeErrorKind::BadTag(u32::from(n as u16))));
             }

@@ -66,6 +66,20 @@ fn messages_of_a_list_take_its_addresses_unless_they_name_their_source() {
 }
 
 #[test]
+fn a_message_of_a_list_cannot_claim_another_destination() {
+    let mut out = BytesMut::new();
+    let src = member(1);
+    let writer = FrameWriter::new(None, &src, b"demo");
+    writer.encode_list(&[], &mut out);
+    let count = out.len() - 1;
+    out[count] = 1;
+    let claims = Message { dest: Some(member(7)), ..message(1, 1, "one") };
+    claims.encode(&mut out);
+    let decoded = Frame::decode(out.freeze()).unwrap();
+    assert_eq!(decoded.messages()[0].dest, None);
+}
+
+#[test]
 fn payloads_are_slices_of_the_packet() {
     let bytes = list(vec![message(1, 1, "one")]).to_bytes();
     let decoded = Frame::decode(bytes.clone()).unwrap();

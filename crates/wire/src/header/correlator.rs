@@ -30,7 +30,11 @@ pub enum CorrelatorKind {
     Failure,
 }
 
-wire_kinds!(CorrelatorKind: u8, "request type", { Request = 0, Response = 1, Failure = 2 });
+wire_kinds!(CorrelatorKind: u8, "request type", {
+    Request = 0 "REQ",
+    Response = 1 "RSP",
+    Failure = 2 "EXC_RSP",
+});
 
 /// Matches `RequestCorrelator.Header.writeTo` and `MultiDestinationHeader.writeTo`.
 ///

@@ -35,7 +35,9 @@ pub enum EncryptKind {
 }
 
 wire_kinds!(EncryptKind: u8, "encryption type", {
-    Encrypted = 0, InstallKeys = 1, FetchSharedKey = 2,
+    Encrypted = 0 "ENCRYPTED",
+    InstallKeys = 1 "INSTALL_KEYS",
+    FetchSharedKey = 2 "FETCH_SHARED_KEY",
 });
 
 /// Matches `EncryptHeader.writeTo`.

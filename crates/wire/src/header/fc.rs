@@ -12,7 +12,10 @@ pub enum FcHeader {
     CreditRequest,
 }
 
-wire_kinds!(FcHeader: u8, "flow control type", { Replenish = 1, CreditRequest = 2 });
+wire_kinds!(FcHeader: u8, "flow control type", {
+    Replenish = 1 "REPLENISH",
+    CreditRequest = 2 "CREDIT_REQUEST",
+});
 
 /// Matches `FcHeader.writeTo`.
 ///

@@ -47,7 +47,10 @@ pub enum FdSock2Kind {
 }
 
 wire_kinds!(FdSock2Kind: u8, "FD_SOCK2 type", {
-    Suspect = 1, Unsuspect = 2, Connect = 3, ConnectResponse = 4,
+    Suspect = 1 "SUSPECT",
+    Unsuspect = 2 "UNSUSPECT",
+    Connect = 3 "CONNECT",
+    ConnectResponse = 4 "CONNECT_RSP",
 });
 
 /// A list with an i32 count, as both protocols write their suspects.

@@ -54,9 +54,21 @@ pub enum GmsKind {
 }
 
 wire_kinds!(GmsKind: u8, "GMS type", {
-    JoinReq = 1, JoinRsp = 2, LeaveReq = 3, LeaveRsp = 4, View = 5, MergeReq = 6, MergeRsp = 7,
-    InstallMergeView = 8, CancelMerge = 9, ViewAck = 10, JoinReqWithState = 11, GetDigestReq = 13,
-    GetDigestRsp = 14, InstallDigest = 15, GetCurrentView = 16,
+    JoinReq = 1 "JOIN_REQ",
+    JoinRsp = 2 "JOIN_RSP",
+    LeaveReq = 3 "LEAVE_REQ",
+    LeaveRsp = 4 "LEAVE_RSP",
+    View = 5 "VIEW",
+    MergeReq = 6 "MERGE_REQ",
+    MergeRsp = 7 "MERGE_RSP",
+    InstallMergeView = 8 "INSTALL_MERGE_VIEW",
+    CancelMerge = 9 "CANCEL_MERGE",
+    ViewAck = 10 "VIEW_ACK",
+    JoinReqWithState = 11 "JOIN_REQ_WITH_STATE_TRANSFER",
+    GetDigestReq = 13 "GET_DIGEST_REQ",
+    GetDigestRsp = 14 "GET_DIGEST_RSP",
+    InstallDigest = 15 "INSTALL_DIGEST",
+    GetCurrentView = 16 "GET_CURRENT_VIEW",
 });
 
 const MERGE_ID_PRESENT: u16 = 1 << 2;

@@ -1,13 +1,19 @@
 //! The numbers that stand for the kinds of a header.
 
-/// Gives an enum of kinds its numbers on the wire, and reads it from them.
+/// Gives an enum of kinds its numbers on the wire, reads it from them, and names them as JGroups does.
 macro_rules! wire_kinds {
-    ($kind:ident: $int:ident, $what:literal, { $($name:ident = $n:literal),* $(,)? }) => {
+    ($kind:ident: $int:ident, $what:literal, { $($name:ident = $n:literal $text:literal),* $(,)? }) => {
         impl $kind {
             /// The number on the wire.
             #[must_use]
             pub const fn to_wire(self) -> $int {
                 match self { $($kind::$name => $n,)* }
+            }
+
+            /// JGroups' name for it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $($kind::$name => $text,)* }
             }
         }
 

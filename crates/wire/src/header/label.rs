@@ -1,10 +1,6 @@
 //! The one-line form of a header: `GMS:VIEW`, `NAKACK2:MSG#12`, `TP:demo`.
 
-use super::{
-    CorrelatorKind, EncryptKind, FcHeader, FdSock2Kind, GmsKind, Header, Merge3Header,
-    NakAckHeader, PingKind, RsvpKind, Rtt, SequencerKind, StableKind, StateTransferKind,
-    StreamingKind, TpHeader, UnicastHeader, VerifyKind,
-};
+use super::{Header, Merge3Header, NakAckHeader, Rtt, TpHeader, UnicastHeader};
 use crate::ProtId;
 use core::fmt;
 
@@ -62,100 +58,33 @@ impl Header {
     fn say(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Header::Tp(h) => say_tp(h, f),
-            Header::Ping(h) => f.write_str(match h.kind {
-                PingKind::Request => "GET_MBRS_REQ",
-                PingKind::Response => "GET_MBRS_RSP",
-            }),
+            Header::Ping(h) => f.write_str(h.kind.name()),
             Header::Merge3(h) => f.write_str(match **h {
                 Merge3Header::Info { .. } => "INFO",
                 Merge3Header::ViewRequest => "VIEW_REQ",
                 Merge3Header::ViewResponse => "VIEW_RSP",
             }),
             Header::FdSock(h) => write!(f, "type {}", h.kind),
-            Header::FdSock2(h) => f.write_str(match h.kind {
-                FdSock2Kind::Suspect => "SUSPECT",
-                FdSock2Kind::Unsuspect => "UNSUSPECT",
-                FdSock2Kind::Connect => "CONNECT",
-                FdSock2Kind::ConnectResponse => "CONNECT_RSP",
-            }),
+            Header::FdSock2(h) => f.write_str(h.kind.name()),
             Header::Heartbeat => f.write_str("HEARTBEAT"),
-            Header::Verify(h) => f.write_str(match h.kind {
-                VerifyKind::AreYouDead => "ARE_YOU_DEAD",
-                VerifyKind::IAmNotDead => "I_AM_NOT_DEAD",
-            }),
-            Header::NakAck(h) => match h {
-                NakAckHeader::Msg(n) => write!(f, "MSG#{n}"),
-                NakAckHeader::XmitReq(Some(sender)) => write!(f, "XMIT_REQ of {sender}"),
-                NakAckHeader::XmitReq(None) => f.write_str("XMIT_REQ"),
-                NakAckHeader::XmitRsp(n) => write!(f, "XMIT_RSP#{n}"),
-                NakAckHeader::HighestSeqno(n) => write!(f, "HIGHEST_SEQNO#{n}"),
-                NakAckHeader::Ack(n) => write!(f, "ACK#{n}"),
-            },
-            Header::Unicast(h) => match h {
-                UnicastHeader::Data { seqno, conn_id, first } => {
-                    let first = if *first { " first" } else { "" };
-                    write!(f, "DATA#{seqno} conn {conn_id}{first}")
-                }
-                UnicastHeader::Ack { seqno, conn_id, .. } => {
-                    write!(f, "ACK#{seqno} conn {conn_id}")
-                }
-                UnicastHeader::SendFirstSeqno { .. } => f.write_str("SEND_FIRST_SEQNO"),
-                UnicastHeader::XmitReq => f.write_str("XMIT_REQ"),
-                UnicastHeader::Close { conn_id } => write!(f, "CLOSE conn {conn_id}"),
-            },
-            Header::Stable(h) => f.write_str(match h.kind {
-                StableKind::Gossip => "STABLE_GOSSIP",
-                StableKind::Stability => "STABILITY",
-            }),
-            Header::Gms(h) => f.write_str(gms_name(h.kind)),
-            Header::Fc(h) => f.write_str(match h {
-                FcHeader::Replenish => "REPLENISH",
-                FcHeader::CreditRequest => "CREDIT_REQUEST",
-            }),
+            Header::Verify(h) => f.write_str(h.kind.name()),
+            Header::NakAck(h) => say_nakack(h, f),
+            Header::Unicast(h) => say_unicast(h, f),
+            Header::Stable(h) => f.write_str(h.kind.name()),
+            Header::Gms(h) => f.write_str(h.kind.name()),
+            Header::Fc(h) => f.write_str(h.name()),
             Header::Frag(h) => write!(f, "#{} {}/{}", h.id, i64::from(h.frag) + 1, h.total),
             Header::Frag3(h) => write!(f, "#{} {}/{}", h.id, i64::from(h.frag) + 1, h.total),
-            Header::Rsvp(h) => {
-                let kind = match h.kind {
-                    RsvpKind::Request => "REQ",
-                    RsvpKind::RequestOnly => "REQ_ONLY",
-                    RsvpKind::Response => "RSP",
-                };
-                write!(f, "{kind}#{}", h.id)
-            }
-            Header::StateTransfer(h) => f.write_str(match h.kind {
-                StateTransferKind::Request => "STATE_REQ",
-                StateTransferKind::Response => "STATE_RSP",
-                StateTransferKind::Failure => "STATE_EX",
-            }),
-            Header::Streaming(h) => f.write_str(match h.kind {
-                StreamingKind::Request => "STATE_REQ",
-                StreamingKind::Response => "STATE_RSP",
-                StreamingKind::Part => "STATE_PART",
-                StreamingKind::Eof => "STATE_EOF",
-                StreamingKind::Failure => "STATE_EX",
-            }),
-            Header::Sequencer(h) => {
-                let kind = match h.kind {
-                    SequencerKind::Forward => "FORWARD",
-                    SequencerKind::Flush => "FLUSH",
-                    SequencerKind::Bcast => "BCAST",
-                    SequencerKind::WrappedBcast => "WRAPPED_BCAST",
-                };
-                write!(f, "{kind}#{}", h.seqno)
-            }
+            Header::Rsvp(h) => write!(f, "{}#{}", h.kind.name(), h.id),
+            Header::StateTransfer(h) => f.write_str(h.kind.name()),
+            Header::Streaming(h) => f.write_str(h.kind.name()),
+            Header::Sequencer(h) => write!(f, "{}#{}", h.kind.name(), h.seqno),
             Header::Sequencer2(h) => write!(f, "type {} #{}", h.kind, h.seqno),
             Header::Compress(h) => write!(f, "from {} bytes", h.original_size),
             Header::Batch2 => f.write_str("BATCH"),
             Header::Auth(Some(_)) => f.write_str("TOKEN"),
             Header::Auth(None) => f.write_str("NO_TOKEN"),
-            Header::Correlator(h) => {
-                let kind = match h.kind {
-                    CorrelatorKind::Request => "REQ",
-                    CorrelatorKind::Response => "RSP",
-                    CorrelatorKind::Failure => "EXC_RSP",
-                };
-                write!(f, "{kind}#{}", h.request)
-            }
+            Header::Correlator(h) => write!(f, "{}#{}", h.kind.name(), h.request),
             Header::Daisy(_) => f.write_str("FORWARD"),
             Header::Counter => f.write_str("COUNTER"),
             Header::Relay(h) => write!(f, "type {}", h.kind),
@@ -165,11 +94,7 @@ impl Header {
                 write!(f, "{}/{}", stack.escape_debug(), channel.escape_debug())
             }
             Header::Perf(_) => f.write_str("PERF"),
-            Header::Encrypt(h) => f.write_str(match h.kind {
-                EncryptKind::Encrypted => "ENCRYPTED",
-                EncryptKind::InstallKeys => "INSTALL_KEYS",
-                EncryptKind::FetchSharedKey => "FETCH_SHARED_KEY",
-            }),
+            Header::Encrypt(h) => f.write_str(h.kind.name()),
             Header::Dh(_) => f.write_str("DH"),
             Header::RoundTrip(_) => f.write_str("RTT"),
             Header::Info(h) => write!(f, "{} entries", h.entries.len()),
@@ -189,23 +114,29 @@ fn say_tp(h: &TpHeader, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-fn gms_name(kind: GmsKind) -> &'static str {
-    match kind {
-        GmsKind::JoinReq => "JOIN_REQ",
-        GmsKind::JoinRsp => "JOIN_RSP",
-        GmsKind::LeaveReq => "LEAVE_REQ",
-        GmsKind::LeaveRsp => "LEAVE_RSP",
-        GmsKind::View => "VIEW",
-        GmsKind::MergeReq => "MERGE_REQ",
-        GmsKind::MergeRsp => "MERGE_RSP",
-        GmsKind::InstallMergeView => "INSTALL_MERGE_VIEW",
-        GmsKind::CancelMerge => "CANCEL_MERGE",
-        GmsKind::ViewAck => "VIEW_ACK",
-        GmsKind::JoinReqWithState => "JOIN_REQ_WITH_STATE_TRANSFER",
-        GmsKind::GetDigestReq => "GET_DIGEST_REQ",
-        GmsKind::GetDigestRsp => "GET_DIGEST_RSP",
-        GmsKind::InstallDigest => "INSTALL_DIGEST",
-        GmsKind::GetCurrentView => "GET_CURRENT_VIEW",
+fn say_nakack(h: &NakAckHeader, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match h {
+        NakAckHeader::Msg(n) => write!(f, "MSG#{n}"),
+        NakAckHeader::XmitReq(Some(sender)) => write!(f, "XMIT_REQ of {sender}"),
+        NakAckHeader::XmitReq(None) => f.write_str("XMIT_REQ"),
+        NakAckHeader::XmitRsp(n) => write!(f, "XMIT_RSP#{n}"),
+        NakAckHeader::HighestSeqno(n) => write!(f, "HIGHEST_SEQNO#{n}"),
+        NakAckHeader::Ack(n) => write!(f, "ACK#{n}"),
+    }
+}
+
+fn say_unicast(h: &UnicastHeader, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match h {
+        UnicastHeader::Data { seqno, conn_id, first: false } => {
+            write!(f, "DATA#{seqno} conn {conn_id}")
+        }
+        UnicastHeader::Data { seqno, conn_id, first: true } => {
+            write!(f, "DATA#{seqno} conn {conn_id} first")
+        }
+        UnicastHeader::Ack { seqno, conn_id, .. } => write!(f, "ACK#{seqno} conn {conn_id}"),
+        UnicastHeader::SendFirstSeqno { .. } => f.write_str("SEND_FIRST_SEQNO"),
+        UnicastHeader::XmitReq => f.write_str("XMIT_REQ"),
+        UnicastHeader::Close { conn_id } => write!(f, "CLOSE conn {conn_id}"),
     }
 }
 

@@ -25,7 +25,10 @@ pub enum PingKind {
     Response,
 }
 
-wire_kinds!(PingKind: u8, "discovery type", { Request = 1, Response = 2 });
+wire_kinds!(PingKind: u8, "discovery type", {
+    Request = 1 "GET_MBRS_REQ",
+    Response = 2 "GET_MBRS_RSP",
+});
 
 /// Matches `PingHeader.writeTo`.
 ///

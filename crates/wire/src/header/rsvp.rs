@@ -23,7 +23,11 @@ pub enum RsvpKind {
     Response,
 }
 
-wire_kinds!(RsvpKind: u8, "RSVP type", { Request = 1, RequestOnly = 2, Response = 3 });
+wire_kinds!(RsvpKind: u8, "RSVP type", {
+    Request = 1 "REQ",
+    RequestOnly = 2 "REQ_ONLY",
+    Response = 3 "RSP",
+});
 
 /// Matches `RSVP.RsvpHeader.writeTo`.
 ///

@@ -40,7 +40,10 @@ pub struct Sequencer2Header {
 }
 
 wire_kinds!(SequencerKind: u8, "SEQUENCER type", {
-    Forward = 1, Flush = 2, Bcast = 3, WrappedBcast = 4,
+    Forward = 1 "FORWARD",
+    Flush = 2 "FLUSH",
+    Bcast = 3 "BCAST",
+    WrappedBcast = 4 "WRAPPED_BCAST",
 });
 
 /// Matches `SEQUENCER.SequencerHeader.writeTo`.

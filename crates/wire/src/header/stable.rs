@@ -22,7 +22,10 @@ pub enum StableKind {
     Stability,
 }
 
-wire_kinds!(StableKind: u8, "STABLE type", { Gossip = 1, Stability = 2 });
+wire_kinds!(StableKind: u8, "STABLE type", {
+    Gossip = 1 "STABLE_GOSSIP",
+    Stability = 2 "STABILITY",
+});
 
 /// Matches `STABLE.StableHeader.writeTo`.
 ///

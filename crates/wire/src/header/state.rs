@@ -51,10 +51,16 @@ pub enum StreamingKind {
 }
 
 wire_kinds!(StateTransferKind: u8, "state transfer type", {
-    Request = 1, Response = 2, Failure = 3,
+    Request = 1 "STATE_REQ",
+    Response = 2 "STATE_RSP",
+    Failure = 3 "STATE_EX",
 });
 wire_kinds!(StreamingKind: u8, "streaming state type", {
-    Request = 1, Response = 2, Part = 3, Eof = 4, Failure = 5,
+    Request = 1 "STATE_REQ",
+    Response = 2 "STATE_RSP",
+    Part = 3 "STATE_PART",
+    Eof = 4 "STATE_EOF",
+    Failure = 5 "STATE_EX",
 });
 
 /// Matches `STATE_TRANSFER.StateHeader.writeTo`.

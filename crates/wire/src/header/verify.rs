@@ -22,7 +22,10 @@ pub enum VerifyKind {
     IAmNotDead,
 }
 
-wire_kinds!(VerifyKind: i16, "verification type", { AreYouDead = 1, IAmNotDead = 2 });
+wire_kinds!(VerifyKind: i16, "verification type", {
+    AreYouDead = 1 "ARE_YOU_DEAD",
+    IAmNotDead = 2 "I_AM_NOT_DEAD",
+});
 
 /// Matches `VERIFY_SUSPECT2.VerifyHeader.writeTo` and that of VERIFY_SUSPECT.
 ///

@@ -13,6 +13,7 @@ use rgroups_wire::{
     ViewDigest, ViewId, WriteExt, Writer, mping,
 };
 use serde_json::Value as Json;
+use std::fmt::Debug;
 
 /// One vector.
 pub struct Vector {
@@ -46,70 +47,96 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// A value that was decoded.
+pub struct Recoded {
+    /// What it encodes to.
+    pub bytes: Bytes,
+    /// All of its fields as text.
+    pub value: String,
+}
+
 /// Decodes all of `bytes` as the type that `kind` names, and encodes the value again. `None` for
 /// kinds that this crate does not know.
 pub fn reencode(kind: &str, bytes: &Bytes) -> Option<Decoded<Bytes>> {
+    recode(kind, bytes).map(|outcome| outcome.map(|recoded| recoded.bytes))
+}
+
+/// As [`reencode`], with the value as text.
+pub fn recode(kind: &str, bytes: &Bytes) -> Option<Decoded<Recoded>> {
     let mut r = Reader::new(bytes.clone());
     let mut w = BytesMut::new();
     let outcome = match kind {
-        "int_compressed" => r.cint("v").map(|v| w.cint(v)),
-        "long_compressed" => r.clong("v").map(|v| w.clong(v)),
-        "long_seq" => r.lseq("v").map(|v| w.lseq(v)),
-        "string" => r.str("v").map(|v| w.str(v.as_deref())),
-        "utf" => r.nullable_utf("v").map(|v| w.nullable_utf(v.as_deref())),
-        "jgstring" => r.jstr("v").map(|v| w.jstr(&v)),
-        "asciistring" => r.astr("v").map(|v| w.astr(v.as_deref())),
-        "bytebuffer" => r.buf("v").map(|v| w.buf(v.as_ref())),
-        "float" => r.u32("v").map(|v| w.u32(v)),
-        "double" => r.u64("v").map(|v| w.u64(v)),
+        "int_compressed" => note(r.cint("v"), |v| w.cint(v)),
+        "long_compressed" => note(r.clong("v"), |v| w.clong(v)),
+        "long_seq" => note(r.lseq("v"), |v| w.lseq(v)),
+        "string" => note(r.str("v"), |v| w.str(v.as_deref())),
+        "utf" => note(r.nullable_utf("v"), |v| w.nullable_utf(v.as_deref())),
+        "jgstring" => note(r.jstr("v"), |v| w.jstr(&v)),
+        "asciistring" => note(r.astr("v"), |v| w.astr(v.as_deref())),
+        "bytebuffer" => note(r.buf("v"), |v| w.buf(v.as_ref())),
+        "float" => note(r.u32("v"), |v| w.u32(v)),
+        "double" => note(r.u64("v"), |v| w.u64(v)),
         "version" => again::<Version>(&mut r, &mut w),
-        "address" => decode_addr(&mut r).map(|v| encode_addr(v.as_ref(), &mut w)),
+        "address" => note(decode_addr(&mut r), |v| encode_addr(v.as_ref(), &mut w)),
         "addresses" | "sorted_addresses" => {
-            decode_nullable_addrs(&mut r).map(|v| encode_nullable_addrs(v.as_deref(), &mut w))
+            note(decode_nullable_addrs(&mut r), |v| encode_nullable_addrs(v.as_deref(), &mut w))
         }
         "viewid" => again::<ViewId>(&mut r, &mut w),
-        "viewid_opt" => r.opt::<ViewId>("v").map(|v| w.opt(v.as_ref())),
+        "viewid_opt" => note(r.opt::<ViewId>("v"), |v| w.opt(v.as_ref())),
         "view" => again::<View>(&mut r, &mut w),
-        "view_presence" => r.opt::<View>("v").map(|v| w.opt(v.as_ref())),
-        "view_opt" => decode_view_opt(&mut r).map(|v| encode_view_opt(v.as_ref(), &mut w)),
-        "mergeview" => View::decode_merge(&mut r).map(|v| v.encode(&mut w)),
+        "view_presence" => note(r.opt::<View>("v"), |v| w.opt(v.as_ref())),
+        "view_opt" => note(decode_view_opt(&mut r), |v| encode_view_opt(v.as_ref(), &mut w)),
+        "mergeview" => note(View::decode_merge(&mut r), |v| v.encode(&mut w)),
         "deltaview" => again::<DeltaView>(&mut r, &mut w),
         "digest" => again::<Digest>(&mut r, &mut w),
         "digest_nm" => again::<RefDigest>(&mut r, &mut w),
         "mergeid" => again::<MergeId>(&mut r, &mut w),
         "seqnolist" => again::<SeqnoList>(&mut r, &mut w),
-        "object_buf" => Value::decode_buffer(r.rest()).map(|v| v.encode_buffer(&mut w)),
-        "object_stream" => Value::decode_stream(&mut r).map(|v| v.encode_stream(&mut w)),
-        "exception" => Exception::decode_nullable(&mut r)
-            .map(|v| Exception::encode_nullable(v.as_ref(), &mut w)),
+        "object_buf" => note(Value::decode_buffer(r.rest()), |v| v.encode_buffer(&mut w)),
+        "object_stream" => note(Value::decode_stream(&mut r), |v| v.encode_stream(&mut w)),
+        "exception" => note(Exception::decode_nullable(&mut r), |v| {
+            Exception::encode_nullable(v.as_ref(), &mut w);
+        }),
         "header" => {
-            decode_header(&mut r).map(|(prot, header)| encode_header(prot, &header, &mut w))
+            note(decode_header(&mut r), |(prot, header)| encode_header(prot, &header, &mut w))
         }
         "pingdata" => again::<PingData>(&mut r, &mut w),
-        "pingdata_list" => PingData::decode_list(&mut r).map(|v| PingData::encode_list(&v, &mut w)),
+        "pingdata_list" => {
+            note(PingData::decode_list(&mut r), |v| PingData::encode_list(&v, &mut w))
+        }
         "joinrsp" | "joinrsp_mergeview_quirk" => again::<JoinRsp>(&mut r, &mut w),
         "gms_view_digest" => again::<ViewDigest>(&mut r, &mut w),
         "message" => again::<Message>(&mut r, &mut w),
-        "message_presence" => r.opt::<Message>("v").map(|v| w.opt(v.as_ref())),
-        "datagram" => Frame::decode(r.rest()).map(|v| v.encode(&mut w)),
-        "tcp_frame" => decode_tcp_frame(&mut r).map(|v| {
+        "message_presence" => note(r.opt::<Message>("v"), |v| w.opt(v.as_ref())),
+        "datagram" => note(Frame::decode(r.rest()), |v| v.encode(&mut w)),
+        "tcp_frame" => note(decode_tcp_frame(&mut r), |v| {
             w.i32(v.encoded_len() as i32);
             v.encode(&mut w);
         }),
         "tcp_handshake" => again::<Handshake>(&mut r, &mut w),
         "tcp_close" => match r.i32("v") {
             Ok(v) if v != GRACEFUL_CLOSE => Err(r.error("close", DecodeErrorKind::BadValue)),
-            v => v.map(|v| w.i32(v)),
+            v => note(v, |v| w.i32(v)),
         },
         "fdsock2_payload" => again::<FdSock2Frame>(&mut r, &mut w),
-        "mping" => mping::decode(r.rest()).map(|v| mping::encode(&v, &mut w)),
+        "mping" => note(mping::decode(r.rest()), |v| mping::encode(&v, &mut w)),
         _ => return None,
     };
-    Some(outcome.and_then(|()| r.finish("vector")).map(|()| w.freeze()))
+    let recoded = |value| r.finish("vector").map(|()| Recoded { bytes: w.freeze(), value });
+    Some(outcome.and_then(recoded))
 }
 
-fn again<T: Decode + Encode>(r: &mut Reader, w: &mut BytesMut) -> Decoded<()> {
-    T::decode(r).map(|v| v.encode(w))
+fn again<T: Decode + Encode + Debug>(r: &mut Reader, w: &mut BytesMut) -> Decoded<String> {
+    note(T::decode(r), |v| v.encode(w))
+}
+
+/// The value as text, once it was encoded.
+fn note<T: Debug>(decoded: Decoded<T>, encode: impl FnOnce(T)) -> Decoded<String> {
+    decoded.map(|value| {
+        let text = format!("{value:?}");
+        encode(value);
+        text
+    })
 }
 
 pub fn decode_view_opt(r: &mut Reader) -> Decoded<Option<View>> {

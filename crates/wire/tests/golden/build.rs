@@ -10,6 +10,7 @@ use rgroups_wire::{
     SeqnoPair, Value, Version, ViewDigest, ViewKind, WriteExt, Writer,
 };
 use serde_json::Value as Json;
+use std::fmt::Debug;
 
 use crate::common::{Vector, encode_header, encode_view_opt};
 use crate::headers;
@@ -18,70 +19,92 @@ use crate::parse::{
     addr, bytes, digest, flag, int, ip_addr, member, members, ref_digest, text, view, view_id,
 };
 
-/// The encoding of the value that the fields of `v` describe; `None` if they leave something open.
-pub(crate) fn encoding(v: &Vector) -> Option<Bytes> {
+/// A value that was built.
+pub(crate) struct Built {
+    /// What it encodes to.
+    pub(crate) bytes: Bytes,
+    /// All of its fields as text.
+    pub(crate) value: String,
+}
+
+/// The value that the fields of `v` describe; `None` if they leave something open.
+pub(crate) fn built(v: &Vector) -> Option<Built> {
     let f = &v.fields;
     let mut w = BytesMut::new();
-    match v.kind.as_str() {
-        "int_compressed" => w.cint(int(&f["value"]) as i32),
-        "long_compressed" => w.clong(int(&f["value"])),
+    let value = match v.kind.as_str() {
+        "int_compressed" => note(int(&f["value"]) as i32, |v| w.cint(v)),
+        "long_compressed" => note(int(&f["value"]), |v| w.clong(v)),
         "long_seq" => {
-            w.lseq(SeqnoPair { delivered: int(&f["first"]), received: int(&f["second"]) })
+            let pair = SeqnoPair { delivered: int(&f["first"]), received: int(&f["second"]) };
+            note(pair, |v| w.lseq(v))
         }
-        "string" => w.str(text(&f["value"]).as_deref()),
-        "utf" => w.nullable_utf(text(&f["value"]).as_deref()),
-        "jgstring" => w.jstr(&text(&f["value"])?),
-        "asciistring" => w.astr(text(&f["value"]).as_deref().map(str::as_bytes)),
-        "bytebuffer" => w.buf(bytes(&f["value"]).as_ref()),
-        "float" => w.u32(int(&f["bits"]) as u32),
-        "double" => w.u64(int(&f["bits"]) as u64),
+        "string" => note(text(&f["value"]), |v| w.str(v.as_deref())),
+        "utf" => note(text(&f["value"]), |v| w.nullable_utf(v.as_deref())),
+        "jgstring" => note(text(&f["value"])?, |v| w.jstr(&v)),
+        "asciistring" => note(text(&f["value"]).map(Bytes::from), |v| w.astr(v.as_deref())),
+        "bytebuffer" => note(bytes(&f["value"]), |v| w.buf(v.as_ref())),
+        "float" => note(int(&f["bits"]) as u32, |v| w.u32(v)),
+        "double" => note(int(&f["bits"]) as u64, |v| w.u64(v)),
         "version" => {
             let part = |name: &str| int(&f[name]) as u16;
-            Version::new(part("major"), part("minor"), part("micro")).encode(&mut w);
+            put(Version::new(part("major"), part("minor"), part("micro")), &mut w)
         }
-        "address" => encode_addr(address(&v.name, f)?.as_ref(), &mut w),
+        "address" => note(address(&v.name, f)?, |v| encode_addr(v.as_ref(), &mut w)),
         "addresses" | "sorted_addresses" => {
             let list = f["addresses"].as_array().map(|l| l.iter().map(addr).collect::<Vec<_>>());
-            encode_nullable_addrs(list.as_deref(), &mut w);
+            note(list, |v| encode_nullable_addrs(v.as_deref(), &mut w))
         }
-        "viewid" => view_id(f, "creator", "id")?.encode(&mut w),
-        "viewid_opt" => w.opt(view_id(f, "creator", "id").as_ref()),
-        "view" | "mergeview" => view(f)?.encode(&mut w),
-        "view_presence" => w.opt(view(f).as_ref()),
+        "viewid" => put(view_id(f, "creator", "id")?, &mut w),
+        "viewid_opt" => note(view_id(f, "creator", "id"), |v| w.opt(v.as_ref())),
+        "view" | "mergeview" => put(view(f)?, &mut w),
+        "view_presence" => note(view(f), |v| w.opt(v.as_ref())),
         "view_opt" if f["merge"] == true => return None,
-        "view_opt" => encode_view_opt(view(f).as_ref(), &mut w),
-        "deltaview" => DeltaView {
-            id: view_id(f, "creator", "id")?,
-            reference: view_id(f, "ref_creator", "ref_id")?,
-            left: members(&f["left"])?,
-            joined: members(&f["joined"])?,
-        }
-        .encode(&mut w),
-        "digest" => digest(&f["members"], &f["seqnos"])?.encode(&mut w),
-        "digest_nm" => ref_digest(&f["seqnos"])?.encode(&mut w),
+        "view_opt" => note(view(f), |v| encode_view_opt(v.as_ref(), &mut w)),
+        "deltaview" => put(delta_view(f)?, &mut w),
+        "digest" => put(digest(&f["members"], &f["seqnos"])?, &mut w),
+        "digest_nm" => put(ref_digest(&f["seqnos"])?, &mut w),
         "mergeid" => {
-            MergeId { initiator: member(&f["initiator"]), id: int(&f["id"]) as i32 }.encode(&mut w)
+            put(MergeId { initiator: member(&f["initiator"]), id: int(&f["id"]) as i32 }, &mut w)
         }
-        "seqnolist" => seqno_list(f).encode(&mut w),
-        "object_buf" => value(f)?.encode_buffer(&mut w),
-        "object_stream" => value(f)?.encode_stream(&mut w),
-        "exception" => Exception::encode_nullable(exception(&v.name, f)?.as_ref(), &mut w),
-        "header" => {
-            let (prot, header) = headers::header(f)?;
-            encode_header(prot, &header, &mut w);
-        }
-        "pingdata" => ping_data(f).encode(&mut w),
-        "joinrsp" => join_rsp(f).encode(&mut w),
-        "gms_view_digest" => view_digest(f)?.encode(&mut w),
-        "message" => messages::message(&v.name, f)?.encode(&mut w),
+        "seqnolist" => put(seqno_list(f), &mut w),
+        "object_buf" => note(value(f)?, |v| v.encode_buffer(&mut w)),
+        "object_stream" => note(value(f)?, |v| v.encode_stream(&mut w)),
+        "exception" => note(exception(&v.name, f)?, |v| {
+            Exception::encode_nullable(v.as_ref(), &mut w);
+        }),
+        "header" => note(headers::header(f)?, |(prot, h)| encode_header(prot, &h, &mut w)),
+        "pingdata" => put(ping_data(f), &mut w),
+        "joinrsp" => put(join_rsp(f), &mut w),
+        "gms_view_digest" => put(view_digest(f)?, &mut w),
+        "message" => put(messages::message(&v.name, f)?, &mut w),
         "tcp_handshake" => {
-            Handshake { version: Version::OURS, peer: ip_addr(&f["peer"])? }.encode(&mut w);
+            put(Handshake { version: Version::OURS, peer: ip_addr(&f["peer"])? }, &mut w)
         }
-        "tcp_close" => encode_graceful_close(&mut w),
-        "fdsock2_payload" => fd_sock2_frame(f).encode(&mut w),
+        "tcp_close" => note(int(&f["value"]), |_| encode_graceful_close(&mut w)),
+        "fdsock2_payload" => put(fd_sock2_frame(f), &mut w),
         _ => return None,
-    }
-    Some(w.freeze())
+    };
+    Some(Built { bytes: w.freeze(), value })
+}
+
+fn put<T: Encode + Debug>(value: T, w: &mut BytesMut) -> String {
+    note(value, |v| v.encode(w))
+}
+
+/// The value as text, once it was encoded.
+fn note<T: Debug>(value: T, encode: impl FnOnce(T)) -> String {
+    let text = format!("{value:?}");
+    encode(value);
+    text
+}
+
+fn delta_view(f: &Json) -> Option<DeltaView> {
+    Some(DeltaView {
+        id: view_id(f, "creator", "id")?,
+        reference: view_id(f, "ref_creator", "ref_id")?,
+        left: members(&f["left"])?,
+        joined: members(&f["joined"])?,
+    })
 }
 
 fn address(name: &str, f: &Json) -> Option<Option<Address>> {

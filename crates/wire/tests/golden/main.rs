@@ -12,7 +12,7 @@ mod headers;
 mod messages;
 mod parse;
 
-use common::{Vector, hex, reencode, vectors};
+use common::{Vector, hex, recode, vectors};
 
 /// What became of one vector.
 #[derive(Default)]
@@ -46,11 +46,13 @@ fn vectors_decode_compare_and_encode() {
     println!("not in this crate: {}", summary.out_of_scope.join(", "));
     println!("fields are not complete, so not built: {}", summary.not_built.join(", "));
     assert!(summary.failures.is_empty(), "\n{}", summary.failures.join("\n"));
-    assert_eq!(vectors.len(), 432);
+    // Fewer than these means that a vector was lost on the way, not that all is well.
+    let counts = (summary.decoded, summary.reencoded, summary.built, summary.compared);
+    assert_eq!((vectors.len(), counts), (432, (403, 403, 306, 219)));
 }
 
 fn check(v: &Vector, summary: &mut Summary) {
-    match reencode(&v.kind, &v.bytes) {
+    let decoded = match recode(&v.kind, &v.bytes) {
         None => {
             summary.out_of_scope.push(format!("{} ({})", v.name, v.kind));
             return;
@@ -59,29 +61,27 @@ fn check(v: &Vector, summary: &mut Summary) {
             summary.failures.push(format!("{}: {e}", v.name));
             return;
         }
-        Some(Ok(bytes)) => {
-            summary.decoded += 1;
-            if bytes == v.bytes {
-                summary.reencoded += 1;
-            } else {
-                summary.failures.push(format!(
-                    "{}: {} became {}",
-                    v.name,
-                    hex(&v.bytes),
-                    hex(&bytes)
-                ));
-            }
-        }
+        Some(Ok(decoded)) => decoded,
+    };
+    summary.decoded += 1;
+    if decoded.bytes == v.bytes {
+        summary.reencoded += 1;
+    } else {
+        let (bytes, again) = (hex(&v.bytes), hex(&decoded.bytes));
+        summary.failures.push(format!("{}: {bytes} became {again}", v.name));
     }
-    match build::encoding(v) {
-        Some(bytes) if bytes == v.bytes => summary.built += 1,
-        Some(bytes) => summary.failures.push(format!(
-            "{}: built {} for {}",
-            v.name,
-            hex(&bytes),
-            hex(&v.bytes)
-        )),
+    match build::built(v) {
         None => summary.not_built.push(v.name.clone()),
+        Some(built) if built.bytes != v.bytes => {
+            let (bytes, ours) = (hex(&v.bytes), hex(&built.bytes));
+            summary.failures.push(format!("{}: built {ours} for {bytes}", v.name));
+        }
+        // As text, since equality of addresses leaves fields out.
+        Some(built) if built.value != decoded.value => {
+            let (built, decoded) = (built.value, decoded.value);
+            summary.failures.push(format!("{}: decoded {decoded}, built {built}", v.name));
+        }
+        Some(_) => summary.built += 1,
     }
     match compare::fields(v) {
         Some(Ok(())) => summary.compared += 1,

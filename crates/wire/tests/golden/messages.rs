@@ -38,7 +38,7 @@ fn body(name: &str, f: &Json) -> Option<Body> {
         4 => Body::Long(payload[1..].iter().rev().fold(0, |v, b| v << 8 | i64::from(*b))),
         5 => Body::Composite(vec![
             text_message("one"),
-            Message { src: Some(member(3)), ..Message::default() },
+            Message { src: Some(member(3)), ..Message::unicast(member(2), Body::Empty) },
         ]),
         6 => Body::Fragment(counted(&payload)?),
         7 => Body::Batch {
@@ -74,6 +74,7 @@ fn member(n: u64) -> Address {
     Uuid::new(0xa000_0000_0000_0000 | n, 0xb000_0000_0000_0000 | (n * 0x11)).into()
 }
 
+/// A message in another one: the addresses are those of the outer one.
 fn text_message(text: &'static str) -> Message {
-    Message::multicast(Body::bytes(text))
+    Message { src: Some(member(1)), ..Message::unicast(member(2), Body::bytes(text)) }
 }
