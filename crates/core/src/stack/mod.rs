@@ -5,6 +5,8 @@
 //! [`Stack::poll_app`]. Nothing observable depends on anything but these calls and their order.
 
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use run::{Emission, Work};
 
