@@ -5,6 +5,7 @@
 
 mod datagrams;
 mod frames;
+mod from_plan;
 mod link;
 mod links;
 mod mesh;
