@@ -27,7 +27,7 @@ fn the_first_message_makes_the_connection_and_the_answer_uses_it() {
     n.multicast(1, b"hi");
     n.run(ms(50));
     assert_eq!((n.payloads(1), n.payloads(0)), ([&b"hello"[..]].into(), [&b"hi"[..]].into()));
-    assert_eq!(n.streams_between(0, 1), 1);
+    assert_eq!(n.streams_between(Port::Transport, 0, 1), 1);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn simultaneous_connects_leave_one_connection_and_lose_nothing() {
         n.multicast(0, b"a2");
         n.multicast(1, b"b2");
         n.run(ms(3_000));
-        assert_eq!(n.streams_between(0, 1), 1, "seed {seed}");
+        assert_eq!(n.streams_between(Port::Transport, 0, 1), 1, "seed {seed}");
         assert_eq!((n.ends_of(0), n.ends_of(1)), (1, 1), "seed {seed}");
         for (i, expected) in [(0, [b"b1", b"b2"]), (1, [b"a1", b"a2"])] {
             for e in expected {
@@ -69,7 +69,7 @@ fn simultaneous_connects_survive_delays_near_every_wait() {
         n.multicast(0, b"after");
         n.multicast(1, b"after");
         n.run(ms(4_000));
-        assert_eq!(n.streams_between(0, 1), 1, "seed {seed}");
+        assert_eq!(n.streams_between(Port::Transport, 0, 1), 1, "seed {seed}");
         assert!(!n.payloads(0).is_empty() && !n.payloads(1).is_empty(), "seed {seed}");
     }
 }
@@ -248,7 +248,7 @@ fn a_view_closes_connections_with_non_members_unless_they_are_young() {
     n.run(ms(2_000));
     n.install(2, &[0, 1]);
     n.run(ms(20));
-    assert_eq!((n.streams_between(0, 1), n.ends_of(2)), (1, 0));
+    assert_eq!((n.streams_between(Port::Transport, 0, 1), n.ends_of(2)), (1, 0));
     assert_eq!(happened(&n, 2, "closed by the peer"), 1);
 }
 

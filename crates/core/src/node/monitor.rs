@@ -15,6 +15,7 @@ use crate::wire::tcp::{FdSock2Frame, encode_frame_length};
 use crate::wire::{Address, Decode, DecodeError, DecodeErrorKind::BadValue, Encode};
 use crate::{Time, Uuid};
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::net::SocketAddr;
 
@@ -33,7 +34,10 @@ pub(super) struct Monitor {
 /// Who uses the connection with a peer.
 #[derive(Debug, Default)]
 struct Uses {
-    asked: Option<Asked>,
+    /// The layer does, under these names: it may watch a peer and look for somebody else at the
+    /// same port.
+    asked: Vec<Asked>,
+    /// The peer does.
     accepted: Option<ConnId>,
 }
 
@@ -41,8 +45,10 @@ struct Uses {
 #[derive(Debug)]
 struct Asked {
     conn: ConnId,
-    /// It was told that the connection stands.
+    /// The layer was told that the connection stands.
     told: bool,
+    /// The layer waits for an answer.
+    awaiting: bool,
 }
 
 impl Monitor {
@@ -62,11 +68,8 @@ impl Monitor {
     pub(super) fn connect(&mut self, now: Time, conn: ConnId, to: SocketAddr, out: &mut Out) {
         let to = SocketAddr::new(to.ip(), to.port());
         let told = self.links.is_up(to);
-        let uses = self.uses.entry(to).or_default();
-        if let Some(older) = uses.asked.replace(Asked { conn, told }) {
-            self.names.remove(&older.conn);
-            self.events.push_back(NetEvent::MonitorFailed { conn: older.conn, refused: false });
-        }
+        let asked = Asked { conn, told, awaiting: false };
+        self.uses.entry(to).or_default().asked.push(asked);
         self.names.insert(conn, to);
         if told {
             self.events.push_back(NetEvent::MonitorConnected { conn });
@@ -81,6 +84,12 @@ impl Monitor {
     /// The layer says something on a connection. If that is gone, so are the words.
     pub(super) fn send(&mut self, now: Time, conn: ConnId, header: FdSock2Header, out: &mut Out) {
         let Some(to) = self.names.get(&conn).copied() else { return };
+        if header.kind == FdSock2Kind::Connect
+            && let Some(uses) = self.uses.get_mut(&to)
+            && let Some(asked) = uses.asked.iter_mut().find(|a| a.conn == conn)
+        {
+            asked.awaiting = true;
+        }
         if self.links.is_busy(to) {
             let content = FdSock2Frame { src: Some(self.local.into()), header };
             self.links.send(now, to, streamed(&content), out);
@@ -91,13 +100,11 @@ impl Monitor {
     pub(super) fn close(&mut self, now: Time, conn: ConnId, out: &mut Out) {
         let Some(peer) = self.names.remove(&conn) else { return };
         let Some(uses) = self.uses.get_mut(&peer) else { return };
-        if uses.asked.as_ref().is_some_and(|a| a.conn == conn) {
-            uses.asked = None;
-        }
+        uses.asked.retain(|a| a.conn != conn);
         if uses.accepted == Some(conn) {
             uses.accepted = None;
         }
-        if uses.asked.is_none() && uses.accepted.is_none() {
+        if uses.asked.is_empty() && uses.accepted.is_none() {
             self.uses.remove(&peer);
             self.links.close(now, peer, out);
         }
@@ -137,7 +144,7 @@ impl Monitor {
 
     fn up(&mut self, peer: SocketAddr, accepted: bool) {
         let uses = self.uses.entry(peer).or_default();
-        if let Some(asked) = uses.asked.as_mut().filter(|a| !a.told) {
+        for asked in uses.asked.iter_mut().filter(|a| !a.told) {
             asked.told = true;
             self.events.push_back(NetEvent::MonitorConnected { conn: asked.conn });
         }
@@ -173,19 +180,24 @@ impl Monitor {
                 return self.events.push_back(NetEvent::Undecodable { error, from: Some(peer) });
             }
         };
-        // An answer belongs to the connection we asked for, all else to the one the peer uses.
-        let asked = self.uses.get(&peer).and_then(|u| u.asked.as_ref()).map(|a| a.conn);
-        let conn = match (header.kind, asked) {
-            (FdSock2Kind::ConnectResponse, Some(asked)) => asked,
-            _ => self.accepted(peer),
-        };
+        if header.kind == FdSock2Kind::ConnectResponse {
+            // It says who is there, which is what all who wait want to know.
+            let Some(uses) = self.uses.get_mut(&peer) else { return };
+            for asked in uses.asked.iter_mut().filter(|a| a.awaiting) {
+                asked.awaiting = false;
+                let (conn, header) = (asked.conn, header.clone());
+                self.events.push_back(NetEvent::MonitorFrame { conn, src, header });
+            }
+            return;
+        }
+        let conn = self.accepted(peer);
         self.events.push_back(NetEvent::MonitorFrame { conn, src, header });
     }
 
     fn down(&mut self, peer: SocketAddr, why: Down) {
         let Some(uses) = self.uses.remove(&peer) else { return };
         let graceful = why == Down::Graceful;
-        if let Some(asked) = uses.asked {
+        for asked in uses.asked {
             let conn = asked.conn;
             self.names.remove(&conn);
             self.events.push_back(if asked.told {

@@ -148,6 +148,7 @@ pub(crate) struct Net {
     pub(crate) delay: (Duration, Duration),
     lives: Vec<u32>,
     streams: Vec<[End; 2]>,
+    ports: Vec<Port>,
     arrivals: BTreeMap<(Time, u64), Arrival>,
     held: Vec<Vec<RawEvent>>,
     next: u64,
@@ -172,6 +173,7 @@ impl Net {
             delay: (Duration::from_micros(50), Duration::from_millis(3)),
             lives: std::vec![0; n],
             streams: Vec::new(),
+            ports: Vec::new(),
             arrivals: BTreeMap::new(),
             held: (0..n).map(|_| Vec::new()).collect(),
             next: 0,
@@ -310,6 +312,7 @@ impl Net {
             fifo: self.now,
         };
         self.streams.push([near, far]);
+        self.ports.push(port);
         if !self.filtered.contains(&to) {
             let at = self.soon();
             self.streams[stream][1].fifo = at;
@@ -483,14 +486,15 @@ impl Net {
         self.now = end;
     }
 
-    /// How many open streams there are between two members, judged by both ends.
-    pub(crate) fn streams_between(&self, a: usize, b: usize) -> usize {
+    /// How many open streams of one kind there are between two members, judged by both ends.
+    pub(crate) fn streams_between(&self, port: Port, a: usize, b: usize) -> usize {
         let held =
             |e: &End, i: usize| e.open && e.holder == Holder::Member(i) && e.life == self.lives[i];
         let pair = |s: &&[End; 2]| {
             (held(&s[0], a) && held(&s[1], b)) || (held(&s[0], b) && held(&s[1], a))
         };
-        self.streams.iter().filter(pair).count()
+        let of_kind = self.streams.iter().zip(&self.ports).filter(|(_, p)| **p == port);
+        of_kind.filter(|(s, _)| pair(s)).count()
     }
 
     /// How many ends a member has open, whatever the other side thinks.
@@ -502,5 +506,28 @@ impl Net {
     /// What `i` was delivered, without who sent it.
     pub(crate) fn payloads(&self, i: usize) -> Vec<&[u8]> {
         self.delivered.iter().filter(|d| d.0 == i).map(|d| &d.2[..]).collect()
+    }
+
+    /// Whom suspicions named that reached the top of `i`, and when, in order.
+    pub(crate) fn suspected(&self, i: usize) -> Vec<Uuid> {
+        let seen = self.above[i].lock().expect("no test panics while it holds this");
+        let suspects = seen.iter().filter_map(|(dir, ev)| match (dir, ev) {
+            (Dir::Up, Event::Suspect(list)) => Some(list.clone()),
+            _ => None,
+        });
+        suspects.flatten().collect()
+    }
+
+    /// A gauge of a layer of `i`.
+    pub(crate) fn gauge(&self, i: usize, name: &str) -> u64 {
+        let mut found = 0;
+        if let Some(node) = &self.nodes[i] {
+            node.inspect(&mut |_, n, v| {
+                if n == name {
+                    found = v;
+                }
+            });
+        }
+        found
     }
 }
