@@ -1,6 +1,13 @@
 //! A whole cluster on one simulated clock, from one seed.
+//!
+//! A [`Cluster`] runs real nodes ([`rgroups_core::node::Node`], with all codecs and connection
+//! rules) over a simulated [`network`] and simulated [`connections`], with faults of every kind.
+//! What happens is recorded as a [`history`]; the [`oracle`]s judge it by named invariants; a
+//! [`transcript`] makes it readable and comparable.
+
 pub mod addresses;
 pub mod agenda;
+pub mod cluster;
 pub mod connections;
 pub mod filter;
 mod filter_stream;
@@ -8,5 +15,8 @@ pub mod headers;
 pub mod history;
 pub mod network;
 pub mod oracle;
+mod panics;
 pub mod payload;
 pub mod transcript;
+
+pub use cluster::{Cluster, Outgoing, Settings};

@@ -1,0 +1,242 @@
+//! What can be done to a cluster: starting, leaving, killing, freezing, slowing, splitting.
+
+use super::member::{Appetite, Member, Process};
+use super::Cluster;
+use crate::addresses;
+use crate::agenda::Drift;
+use crate::connections::{Exit, Life};
+use crate::history::What;
+use crate::network::{Host, Link};
+use bytes::Bytes;
+use rgroups_core::node::{Bound, Node, NodeEnv, Port};
+use rgroups_core::plan::StackPlan;
+use rgroups_core::{Command, Duration, Uuid, tag};
+use std::collections::BTreeSet;
+
+/// The cluster that all nodes join.
+const CLUSTER: &[u8] = b"sim";
+
+impl Cluster {
+    /// Starts the node of this name: for the first time, or anew with a fresh identity at the same
+    /// physical address. It connects at once. Does nothing if it runs.
+    pub fn start(&mut self, name: &str) {
+        let plan = self.settings.plan.clone();
+        self.start_with(name, &plan);
+    }
+
+    /// As [`Cluster::start`], with a stack of its own.
+    ///
+    /// # Panics
+    /// If the plan cannot be built: the caller's mistake.
+    pub fn start_with(&mut self, name: &str, plan: &StackPlan) {
+        let host = self.host(name).unwrap_or_else(|| self.add_member(name));
+        if self.members[host.0].process.is_some() {
+            return;
+        }
+        let member = &mut self.members[host.0];
+        member.incarnations += 1;
+        let life_name = match member.incarnations {
+            1 => name.to_owned(),
+            n => format!("{name}.{n}"),
+        };
+        let id = self.identity();
+        let env = NodeEnv {
+            local: id,
+            name: life_name.as_str().into(),
+            bound: Bound {
+                transport: addresses::transport(host),
+                monitor: Some(addresses::monitor(host)),
+            },
+            seed: self.rng.next_u64(),
+            tracing: true,
+        };
+        let node = match Node::new(plan, env) {
+            Ok(node) => node,
+            Err(problems) => panic!("the plan of {name} cannot be built: {problems:?}"),
+        };
+        #[cfg(feature = "mutants")]
+        let node = {
+            let mut node = node;
+            if let Some(mutant) = self.settings.mutant {
+                node.stack_mut().enable_mutant(mutant);
+            }
+            node
+        };
+        let life = self.history.add_life(host, life_name, id);
+        self.streams.listen(life, Port::Transport, addresses::transport(host));
+        self.streams.listen(life, Port::Monitor, addresses::monitor(host));
+        self.with_streams(|s, around| s.power_on(host, around));
+        let mut process = Process::new(life, node);
+        process.commands.push_back(Command::Connect { cluster: Bytes::from_static(CLUSTER) });
+        self.members[host.0].process = Some(process);
+        self.record(Some(life), What::Started);
+        self.wake(life, Duration::ZERO);
+    }
+
+    fn add_member(&mut self, name: &str) -> Host {
+        let host = Host(self.members.len());
+        let origin = self.rng.duration(Duration::from_secs(1), Duration::from_secs(100_000));
+        self.members.push(Member {
+            name: name.to_owned(),
+            incarnations: 0,
+            drift: Drift { origin, ppm: 0 },
+            slowness: Duration::ZERO,
+            appetite: Appetite::Everything,
+            process: None,
+        });
+        self.streams.add_host(addresses::ip(host), host);
+        host
+    }
+
+    fn identity(&mut self) -> Uuid {
+        tag::make(&mut self.rng, 0)
+    }
+
+    /// Asks the node to leave in order.
+    pub fn leave(&mut self, name: &str) {
+        let Some(life) = self.life(name) else { return };
+        self.record(Some(life), What::LeaveAsked);
+        if let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) {
+            p.commands.push_back(Command::Disconnect);
+        }
+        self.wake(life, Duration::ZERO);
+    }
+
+    /// Kills the process; its kernel closes its connections.
+    pub fn crash(&mut self, name: &str) {
+        self.die(name, Exit::Killed);
+    }
+
+    /// Cuts the machine's power: nothing answers any more until it is started again.
+    pub fn power_off(&mut self, name: &str) {
+        self.die(name, Exit::PowerOff);
+    }
+
+    fn die(&mut self, name: &str, how: Exit) {
+        let Some(life) = self.life(name) else { return };
+        self.record(Some(life), What::Died { power_off: how == Exit::PowerOff });
+        self.end_process(life, how);
+    }
+
+    pub(super) fn end_process(&mut self, life: Life, how: Exit) {
+        let host = self.history.lives[life.0].host;
+        self.with_streams(|s, around| s.exit(host, life, how, around));
+        self.members[host.0].process = None;
+    }
+
+    /// Kills the process and starts it again with a fresh identity.
+    pub fn restart(&mut self, name: &str) {
+        self.crash(name);
+        self.start(name);
+    }
+
+    /// The process does nothing any more; its kernel goes on.
+    pub fn freeze(&mut self, name: &str) {
+        self.set_frozen(name, true);
+    }
+
+    /// The process goes on where it stopped.
+    pub fn resume(&mut self, name: &str) {
+        self.set_frozen(name, false);
+    }
+
+    fn set_frozen(&mut self, name: &str, frozen: bool) {
+        let Some(life) = self.life(name) else { return };
+        let process = self.member_of(life).and_then(|m| m.process.as_mut());
+        let Some(p) = process.filter(|p| p.frozen != frozen) else { return };
+        p.frozen = frozen;
+        self.record(Some(life), What::Frozen(frozen));
+        self.wake(life, Duration::ZERO);
+        self.consume(life);
+    }
+
+    /// Every turn of the node is delayed by this much.
+    pub fn slow(&mut self, name: &str, by: Duration) {
+        let Some(member) = self.member_mut(name) else { return };
+        if member.slowness != by {
+            member.slowness = by;
+            let life = self.life(name);
+            self.record(life, What::Slowed(by));
+        }
+    }
+
+    /// The node's clock gains so many millionths from its next start on.
+    pub fn drift(&mut self, name: &str, ppm: i32) {
+        let host = self.host(name).unwrap_or_else(|| self.add_member(name));
+        if self.members[host.0].process.is_none() {
+            self.members[host.0].drift.ppm = ppm;
+        }
+    }
+
+    /// Changes how fast the node's application consumes.
+    pub fn appetite(&mut self, name: &str, appetite: Appetite) {
+        let Some(member) = self.member_mut(name) else { return };
+        if member.appetite == appetite {
+            return;
+        }
+        member.appetite = appetite;
+        let Some(life) = self.life(name) else { return };
+        let rate = match appetite {
+            Appetite::Everything => None,
+            Appetite::Rate(rate) => Some(rate),
+            Appetite::Nothing => Some(0),
+        };
+        self.record(Some(life), What::Consumes(rate));
+        self.consume(life);
+    }
+
+    /// Only nodes of the same group reach each other.
+    pub fn partition(&mut self, groups: &[&[&str]]) {
+        let hosts = groups.iter().map(|g| g.iter().filter_map(|n| self.host(n)).collect());
+        let hosts: Vec<BTreeSet<Host>> = hosts.collect();
+        self.network.partition(hosts);
+        let groups: Vec<String> = groups.iter().map(|g| g.join(" ")).collect();
+        self.record(None, What::Network(format!("cut {}", groups.join(" | "))));
+    }
+
+    /// Nothing gets from `from` to `to` any more.
+    pub fn cut(&mut self, from: &str, to: &str) {
+        if let (Some(a), Some(b)) = (self.host(from), self.host(to)) {
+            self.network.cut(a, b);
+            self.record(None, What::Network(format!("cut {from} > {to}")));
+        }
+    }
+
+    /// Ends all partitions and cuts.
+    pub fn heal(&mut self) {
+        self.network.heal();
+        self.record(None, What::Network("heal".into()));
+        self.with_streams(|s, around| s.healed(around));
+    }
+
+    /// Resets all connections of the node, as a failing network does.
+    pub fn reset_connections(&mut self, name: &str) {
+        let Some(life) = self.life(name) else { return };
+        self.record(Some(life), What::Network("connections reset".into()));
+        self.with_streams(|s, around| s.reset_all(life, around));
+    }
+
+    /// All links become this one.
+    pub fn set_links(&mut self, link: Link) {
+        self.network.default_link = link;
+    }
+
+    /// The way from one node to another becomes this one.
+    pub fn set_link(&mut self, from: &str, to: &str, link: Link) {
+        if let (Some(a), Some(b)) = (self.host(from), self.host(to)) {
+            self.network.set_link(a, b, link);
+        }
+    }
+
+    /// Ends every fault: partitions, rules, loss, freezes, slowness, hunger. The dead stay dead.
+    pub fn end_all_faults(&mut self, link: Link) {
+        self.network.repair(link);
+        self.heal();
+        let names: Vec<String> = self.names().map(str::to_owned).collect();
+        for name in &names {
+            self.resume(name);
+            self.slow(name, Duration::ZERO);
+            self.appetite(name, Appetite::Everything);
+        }
+    }
+}
