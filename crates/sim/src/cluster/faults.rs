@@ -1,7 +1,7 @@
 //! What can be done to a cluster: starting, leaving, killing, freezing, slowing, splitting.
 
-use super::member::{Appetite, Member, Process};
 use super::Cluster;
+use super::member::{Appetite, Member, Process};
 use crate::addresses;
 use crate::agenda::Drift;
 use crate::connections::{Exit, Life};

@@ -173,8 +173,7 @@ impl Cluster {
             };
             self.record(Some(life), what);
             let single = Delivery { from, multicast, messages: vec![m] };
-            let unread =
-                Unread { from, bytes: bytes.len() as u64, receipt: single.consumed() };
+            let unread = Unread { from, bytes: bytes.len() as u64, receipt: single.consumed() };
             if let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) {
                 p.unread.push_back(unread);
             }
