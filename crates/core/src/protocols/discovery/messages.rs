@@ -64,18 +64,26 @@ impl Discovery {
         hosts
     }
 
-    /// Answers a request, with this member or with everybody it knows.
-    pub(super) fn answer(&mut self, to: Uuid, wanted: Option<&[Address]>, cx: &mut Cx<'_>) {
-        let mut about = Vec::new();
+    /// Answers a request: with this member, with everybody it knows if so configured, and with the
+    /// members that were asked for by name if this member speaks for them.
+    pub(super) fn answer(&mut self, to: Uuid, wanted: Option<&[Uuid]>, cx: &mut Cx<'_>) {
         let local = cx.local();
-        let is_wanted = |m: Uuid| wanted.is_none_or(|w| w.contains(&m.into()));
-        if is_wanted(local) {
+        let mut about = Vec::new();
+        if wanted.is_none_or(|w| w.contains(&local)) {
             about.push(self.describe(local, cx));
         }
-        if self.common.return_entire_cache {
-            let known = cx.group().addresses.known().map(|(m, _)| m);
-            let others: Vec<Uuid> =
-                known.filter(|m| *m != local && *m != to && is_wanted(*m)).collect();
+        let all = self.common.return_entire_cache;
+        let named = wanted.is_some() && self.speaks_for_others(cx);
+        if all || named {
+            let others: Vec<Uuid> = cx
+                .group()
+                .addresses
+                .known()
+                .map(|(m, _)| m)
+                .filter(|m| *m != local && *m != to)
+                .filter(|m| wanted.is_none_or(|w| w.contains(m)))
+                .filter(|m| all || cx.is_member(*m))
+                .collect();
             about.extend(others.into_iter().map(|m| self.describe(m, cx)));
         }
         self.respond(to, &about, cx);

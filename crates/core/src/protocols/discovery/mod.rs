@@ -34,6 +34,9 @@ const HUNT: TimerKey = TimerKey(3);
 /// A joiner remembers at most so many answers.
 const MAX_FOUND: usize = 4096;
 
+/// Longer names are a mistake or an attack; nobody remembers them.
+const MAX_NAME: usize = 1024;
+
 /// The cache that a coordinator sends at a view makes this look-up needless in a TCP stack, unless
 /// it is lost.
 const UNKNOWN_GRACE: Duration = Duration::from_secs(1);
@@ -138,8 +141,7 @@ impl Discovery {
             }
         }
         self.arm_hunt(cx);
-        let tells = matches!(&self.kind, DiscoveryKind::TcpPing(c) if c.send_cache_on_join);
-        if tells && view.coordinator() == cx.local() {
+        if self.speaks_for_others(cx) {
             self.disseminate(&old, cx);
         }
     }
@@ -160,7 +162,7 @@ impl Discovery {
         if member == cx.local() {
             return;
         }
-        let name = data.name.as_deref().map(Into::into);
+        let name = data.name.as_deref().filter(|n| n.len() <= MAX_NAME).map(Into::into);
         cx.learn(member, name, found.physical);
         if let Some(at) = found.physical {
             self.remember_host(at);
@@ -230,6 +232,14 @@ impl Discovery {
         }
     }
 
+    /// In a TCP stack a request reaches only those whose address is known, so the wanted member
+    /// itself may never hear it; the coordinator answers for members of its view, as it does at a
+    /// new view. By multicast, everybody hears and only who is wanted answers.
+    fn speaks_for_others(&self, cx: &Cx<'_>) -> bool {
+        let tells = matches!(&self.kind, DiscoveryKind::TcpPing(c) if c.send_cache_on_join);
+        tells && self.role == Role::Server && cx.group().is_coordinator()
+    }
+
     fn requested(&mut self, src: Uuid, h: &PingHeader, list: &[PingData], cx: &mut Cx<'_>) {
         let ours = core::str::from_utf8(&cx.group().cluster).ok();
         if h.cluster.as_deref() != ours {
@@ -239,14 +249,17 @@ impl Discovery {
         for data in list {
             self.hear(data, how, cx);
         }
-        let local = Address::from(cx.local());
         let wanted = list.first().and_then(|d| d.wanted.as_ref()).filter(|w| !w.is_empty());
-        let meant = wanted.is_none_or(|w| w.contains(&local)) || self.common.return_entire_cache;
+        let wanted: Option<Vec<Uuid>> =
+            wanted.map(|w| w.iter().filter_map(Address::uuid).collect());
+        let meant = wanted.as_ref().is_none_or(|w| w.contains(&cx.local()))
+            || self.common.return_entire_cache
+            || self.speaks_for_others(cx);
         let max_rank = self.common.max_rank_to_reply as usize;
         let ranked_out =
             h.initial && max_rank > 0 && cx.group().rank(cx.local()).is_some_and(|r| r >= max_rank);
         if meant && !ranked_out {
-            self.answer(src, wanted.map(Vec::as_slice), cx);
+            self.answer(src, wanted.as_deref(), cx);
         }
     }
 }

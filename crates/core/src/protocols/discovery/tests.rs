@@ -338,6 +338,22 @@ fn over_tcp_the_coordinator_tells_old_and_new_members_of_each_other() {
 }
 
 #[test]
+fn over_tcp_the_coordinator_answers_for_a_member_that_the_request_cannot_reach() {
+    let mut s = member(1, tcpping(TcpPingConfig::default()));
+    let header = PingHeader { kind: PingKind::Response, cluster: None, initial: false };
+    s.arrive(2, message(wire::ProtId::TCPPING, header, &[data(2, false, false)]));
+    s.event_down(Event::BecomeServer);
+    s.install(view(1, &[1, 2]));
+    let _ = s.sent();
+    let cluster = Some("test".to_string());
+    let header = PingHeader { kind: PingKind::Request, cluster, initial: false };
+    let wanted = Some([Address::from(id(2))].into());
+    let of = PingData { wanted, ..data(5, false, false) };
+    s.arrive(5, message(wire::ProtId::TCPPING, header, &[of]));
+    assert_eq!(sent(&mut s)[0].1, [data(2, true, false)]);
+}
+
+#[test]
 fn over_tcp_only_the_coordinator_tells() {
     let mut s = member(1, tcpping(TcpPingConfig::default()));
     s.install(view(1, &[2, 1]));

@@ -100,7 +100,8 @@ impl Transport {
 
     /// Gives up connections and queues of those whose grace is over.
     fn retain_peers(&mut self, cx: &mut Cx<'_>) {
-        let Some(view) = self.view.clone() else { return };
+        let view = self.view.clone().filter(|_| cx.group().view.is_some());
+        let Some(view) = view else { return };
         let now = cx.now;
         let gone: alloc::vec::Vec<Uuid> = self
             .leavers

@@ -5,7 +5,6 @@
 //! cluster leaves a trace in our state.
 
 use super::Transport;
-use crate::node::TransportKind;
 use crate::wire::header::{Rtt, TpHeader};
 use crate::wire::{self, Address, Flags, Frame, FrameBody, Header, ProtId};
 use crate::{Batch, Cx, DropReason, Message, Uuid};
@@ -109,7 +108,7 @@ impl Transport {
                 return None;
             }
         };
-        self.learn_from_datagram(src, &m, from, cx);
+        self.learn_place(src, &m, from, cx);
         match m.headers.get(ProtId::TP) {
             Some(Header::Tp(TpHeader { rtt: Rtt::Request(index), .. })) => {
                 self.answer_probe(src, &m, *index, cx);
@@ -120,10 +119,11 @@ impl Transport {
         }
     }
 
-    /// Datagrams leave from the sender's unicast socket, so they tell where an unknown sender is.
-    /// Messages with the header of reliable multicast do not count: another member may have sent
-    /// one again on behalf of its author. What discovery says is never overwritten.
-    fn learn_from_datagram(
+    /// A packet tells where an unknown sender is: datagrams leave from the sender's unicast socket,
+    /// and who opens a stream says in the handshake where it listens. Messages with the header of
+    /// reliable multicast do not count: another member may have sent one again on behalf of its
+    /// author. What discovery says is never overwritten.
+    fn learn_place(
         &mut self,
         src: Uuid,
         m: &wire::Message,
@@ -131,12 +131,8 @@ impl Transport {
         cx: &mut Cx<'_>,
     ) {
         let Some(from) = from else { return };
-        let datagrams = match self.config.kind() {
-            TransportKind::Udp | TransportKind::InProcess => true,
-            TransportKind::Tcp => false,
-        };
         let resent = m.headers.iter().any(|(_, h)| matches!(h, Header::NakAck(_)));
-        if datagrams && !resent && self.address_of(src, cx).is_none() {
+        if !resent && self.address_of(src, cx).is_none() {
             cx.learn(src, None, Some(from));
             self.release(src, from, cx);
         }

@@ -150,7 +150,8 @@ impl Transport {
     /// Who gets a copy of a multicast where there is no multicast address: the members of the view
     /// that was installed when it was sent; without a view, everybody who is known.
     fn peers(&mut self, cx: &mut Cx<'_>) -> Vec<SocketAddr> {
-        let Some(view) = self.view.clone() else {
+        let view = self.view.clone().filter(|_| cx.group().view.is_some());
+        let Some(view) = view else {
             let local = cx.local();
             let known = cx.group().addresses.known();
             return known.filter(|(m, _)| *m != local).map(|(_, at)| at).collect();

@@ -272,7 +272,7 @@ fn a_waiting_member_is_asked_for_every_two_seconds_until_a_minute_is_over() {
 }
 
 #[test]
-fn a_datagram_tells_where_an_unknown_sender_is() {
+fn a_packet_tells_where_an_unknown_sender_is() {
     let mut t = Bottom::udp();
     t.send(to(2, 1));
     t.arrive(2, to_all(3));
@@ -290,7 +290,7 @@ fn a_retransmitted_multicast_tells_nothing_of_its_authors_place() {
 }
 
 #[test]
-fn what_is_known_is_not_overwritten_by_a_datagram() {
+fn what_is_known_is_not_overwritten_by_a_packet() {
     let mut t = Bottom::udp();
     t.knows(&[2]);
     t.receive(Some(at(9)), FrameBody::Single(signed(2, to_all(3))));
@@ -317,6 +317,16 @@ fn with_a_view_a_multicast_goes_to_its_members_and_the_unknown_are_asked_for() {
     t.send(to_all(1));
     let _ = t.frames();
     assert_eq!(t.asked(3), 1);
+}
+
+#[test]
+fn who_was_excluded_multicasts_to_everybody_known_again() {
+    let mut t = Bottom::tcp();
+    t.knows(&[2, 3]);
+    t.install(1, &[1, 2]);
+    t.stack.inject_change(GroupChange::View(None));
+    t.send(to_all(1));
+    assert_eq!(t.frames()[0].route, Route::Peers([at(2), at(3)].into()));
 }
 
 #[test]
