@@ -3,7 +3,9 @@
 use crate::Protocol;
 use crate::attributes::Attributes;
 use crate::protocols::discovery::{Discovery, LocalPingConfig, PingConfig, TcpPingConfig};
-use crate::protocols::failure::{FdAll3, FdAll3Config, VerifySuspect2, VerifySuspect2Config};
+use crate::protocols::failure::{
+    FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
+};
 use crate::protocols::faults::{Delay, DelayConfig, Discard, DiscardConfig};
 use crate::protocols::transport::{
     InProcessConfig, TcpConfig, Transport, TransportConfig, UdpConfig,
@@ -102,6 +104,7 @@ protocols! {
     Ping(PingConfig) => Discovery,
     TcpPing(TcpPingConfig) => Discovery,
     LocalPing(LocalPingConfig) => Discovery,
+    FdSock2(FdSock2Config) => FdSock2,
     FdAll3(FdAll3Config) => FdAll3,
     VerifySuspect2(VerifySuspect2Config) => VerifySuspect2,
     Discard(DiscardConfig) => Discard,
