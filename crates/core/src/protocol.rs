@@ -217,6 +217,14 @@ impl Cx<'_> {
         }
     }
 
+    /// Enters this layer again with a batch, after what it emitted before this call: for the rest of
+    /// a batch whose first part changed the group (a batch split at a view).
+    pub fn up_again(&mut self, batch: Batch) {
+        if !batch.is_empty() {
+            self.inner.out.push(Emission::Again(batch));
+        }
+    }
+
     /// Queues a batch as a new input of this turn, entering above this layer like one from the
     /// network: for copies of our own messages, which must not overtake (DECISIONS 18).
     pub fn loopback(&mut self, batch: Batch) {

@@ -19,6 +19,7 @@ use alloc::boxed::Box;
 pub(crate) enum Emission {
     Down(Message),
     Up(Batch),
+    Again(Batch),
     Event(Dir, Event),
     Sent(usize, u64, Result<(), SendRefusal>),
     Consumed(Consumed),
@@ -152,6 +153,7 @@ impl Stack {
             self.work.push(match e {
                 Emission::Down(m) => Work::Down(layer, m),
                 Emission::Up(b) => Work::Up(layer + 1, b),
+                Emission::Again(b) => Work::Up(layer, b),
                 Emission::Event(Dir::Down, ev) => Work::Event(layer, Dir::Down, ev),
                 Emission::Event(Dir::Up, ev) => Work::Event(layer + 1, Dir::Up, ev),
                 Emission::Sent(owner, key, how) => Work::Sent(owner, key, how),

@@ -1,1 +1,453 @@
-//! GMS: group membership.
+//! GMS: group membership. Joins, lets in, excludes whom failure detection suspects, leaves, merges.
+//!
+//! There is no election: the first member of the view that stays is the coordinator, and everybody
+//! computes that from the same view. The coordinator turns all requests that wait into one view,
+//! installs it, multicasts it and collects acknowledgements before it makes the next one. A member
+//! takes a view by its number alone, and only if it is in it. Wrong or late messages of peers are
+//! dropped and counted; what a peer does not answer ends by time.
+//!
+//! One file per concern: [`joining`] (the client), [`coordinator`] (requests, views,
+//! acknowledgements), [`member`] (views received and installed), [`leaving`], [`merging`] (with
+//! [`merge_plan`] and [`subgroup`]), [`requests`], [`holding`] (unicasts that come too early),
+//! [`payload`] (messages).
+
+mod coordinator;
+mod holding;
+mod joining;
+mod leaving;
+mod member;
+mod merge_plan;
+mod merging;
+mod payload;
+mod requests;
+mod subgroup;
+#[cfg(test)]
+mod tests;
+
+use self::coordinator::AckRound;
+use self::holding::{Held, Limits};
+use self::joining::JoinHistory;
+use self::leaving::Leave;
+use self::merging::Merging;
+use self::requests::Requests;
+use crate::attributes::ByteSize;
+use crate::batch::Marks;
+use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
+use crate::wire::header::{GmsHeader, GmsKind};
+use crate::wire::{Address, Header, ProtId};
+use crate::{
+    Answer, AppEvent, Batch, Cx, Digest, Dir, DropReason, Event, Flow, Group, GroupChange, Message,
+    Purpose, Query, Time, TimerKey, Trace, Uuid, View, attributes,
+};
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use core::time::Duration;
+
+attributes! {
+    /// Settings of GMS (`org.jgroups.protocols.pbcast.GMS`).
+    pub struct GmsConfig for "GMS" {
+        /// How long a coordinator may take to answer a request to join. Default 2 s; the udp preset
+        /// uses 1 s.
+        join_timeout: Duration = Duration::from_secs(2),
+        /// How long a leaving member waits to be let go. Default 1 s.
+        leave_timeout: Duration = Duration::from_secs(1),
+        /// How long the leader of a merge waits for the subgroups; they wait half as long for their
+        /// members, and a merge that takes twice as long is given up. Default 5 s.
+        merge_timeout: Duration = Duration::from_secs(5),
+        /// How long the coordinator waits for the members to acknowledge a view before it goes on.
+        /// Default 2 s.
+        view_ack_collection_timeout: Duration = Duration::from_secs(2),
+        /// After this many unanswered requests to join a member forms a group of its own, to be
+        /// merged later. Default 10. The same coordinator is asked at most twice.
+        max_join_attempts: u32 = 10,
+        /// How long to wait before looking again when only other joiners were found. Default 100 ms.
+        all_clients_retry_timeout: Duration = Duration::from_millis(100),
+        /// How long the coordinator waits for more requests to put into the same view. Default 0:
+        /// what arrives in one turn, or while a view is being acknowledged, goes together anyway.
+        max_bundling_time: Duration = Duration::ZERO,
+        /// Whether views are announced as the difference to the last one. Default true.
+        use_delta_views: bool = true,
+        /// How often an unanswered request to leave is repeated. Default 200 ms. Less than
+        /// `leave_timeout`: the answer is not reliable.
+        leave_retry_interval: Duration = Duration::from_millis(200),
+        /// How much may wait of one sender that is not in the view yet. Default 4M.
+        max_held_bytes: ByteSize = ByteSize(4_000_000),
+        /// How much may wait of all such senders. Default 16M.
+        max_held_bytes_total: ByteSize = ByteSize(16_000_000),
+    }
+}
+
+/// What this member is doing. Which of [`Role::Member`] and [`Role::Coordinator`] it is follows from
+/// the installed view.
+#[derive(Debug)]
+enum Role {
+    /// Not connected.
+    Idle,
+    /// Discovery is running. This and the next two end by the timer [`JOIN`] at the latest.
+    Discovering,
+    /// Only other joiners were found; discovery starts again soon.
+    Pausing,
+    /// `coordinator` was asked to let us in.
+    Joining { coordinator: Uuid },
+    /// In a view that somebody else leads.
+    Member,
+    /// First in the view.
+    Coordinator,
+    /// Asked to be let go.
+    Leaving(Leave),
+    /// Gone.
+    Left,
+}
+
+const JOIN: TimerKey = TimerKey(0);
+const ACKS: TimerKey = TimerKey(1);
+const LEAVE: TimerKey = TimerKey(2);
+const BUNDLE: TimerKey = TimerKey(3);
+const MERGE: TimerKey = TimerKey(4);
+const HELD: TimerKey = TimerKey(5);
+
+/// The protocol. See the module documentation.
+#[derive(Debug)]
+pub struct Gms {
+    config: GmsConfig,
+    role: Role,
+    /// The installed view; what `Group::view` shows once this layer has returned.
+    view: Option<Arc<View>>,
+    join: JoinHistory,
+    requests: Requests,
+    /// Of a merged view: its digest, for those who must be sent it again.
+    merge_digest: Option<Digest>,
+    /// Acknowledgements of the view that this member announced last.
+    acks: Option<AckRound>,
+    merging: Option<Merging>,
+    merge_counter: i32,
+    /// Until when a merge that this member was asked to contribute to may end.
+    merge_expected_until: Time,
+    held: Held,
+    /// Members that a view excluded and no later one contains.
+    excluded: BTreeSet<Uuid>,
+    /// The highest view number heard of.
+    highest_id: u64,
+    /// As coordinator: whether the members know a view of ours that a difference can refer to.
+    full_view_sent: bool,
+    /// When the whole view was last asked for.
+    view_asked_at: Option<Time>,
+    /// Within this view the announcement was repeated to members that had missed it.
+    repaired: bool,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    views: u64,
+    join_attempts: u64,
+    merges_started: u64,
+    merges_installed: u64,
+    held_dropped: u64,
+    views_refused: u64,
+}
+
+/// How many excluded members are remembered.
+const MAX_EXCLUDED: usize = 1024;
+
+impl Gms {
+    /// With these settings.
+    #[must_use]
+    pub fn new(config: GmsConfig) -> Self {
+        let limits =
+            Limits { per_sender: config.max_held_bytes.0, total: config.max_held_bytes_total.0 };
+        Self {
+            config,
+            role: Role::Idle,
+            view: None,
+            join: JoinHistory::default(),
+            requests: Requests::default(),
+            merge_digest: None,
+            acks: None,
+            merging: None,
+            merge_counter: 0,
+            merge_expected_until: Time::ZERO,
+            held: Held::new(limits),
+            excluded: BTreeSet::new(),
+            highest_id: 0,
+            full_view_sent: false,
+            view_asked_at: None,
+            repaired: false,
+            counters: Counters::default(),
+        }
+    }
+
+    fn enter(&mut self, role: Role, cx: &mut Cx<'_>) {
+        let state = match &role {
+            Role::Idle => "idle",
+            Role::Discovering => "discovering",
+            Role::Pausing => "waiting for other joiners",
+            Role::Joining { .. } => "joining",
+            Role::Member => "member",
+            Role::Coordinator => "coordinator",
+            Role::Leaving(_) => "leaving",
+            Role::Left => "left",
+        };
+        if core::mem::discriminant(&role) != core::mem::discriminant(&self.role) {
+            cx.trace(|| Trace::Membership { state });
+        }
+        self.role = role;
+    }
+
+    /// Whether this member takes part in the group: in a view and not leaving.
+    fn in_group(&self) -> bool {
+        matches!(self.role, Role::Member | Role::Coordinator)
+    }
+
+    fn is_member(&self, m: Uuid) -> bool {
+        self.view.as_deref().is_some_and(|v| v.contains(m))
+    }
+
+    /// Forgets everything about the group: before a join and after a leave.
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        for key in [JOIN, ACKS, LEAVE, BUNDLE, MERGE, HELD] {
+            cx.disarm(key);
+        }
+        let config = self.config.clone();
+        let counters = core::mem::take(&mut self.counters);
+        *self = Gms { counters, ..Gms::new(config) };
+    }
+
+    /// Takes one message of GMS.
+    fn receive(&mut self, src: Uuid, h: &GmsHeader, msg: &Message, cx: &mut Cx<'_>) {
+        match h.kind {
+            // Whether the joiner will ask for state is no business of the membership.
+            GmsKind::JoinReq | GmsKind::JoinReqWithState => self.receive_join(src, h, cx),
+            GmsKind::JoinRsp => self.receive_join_answer(src, msg, cx),
+            GmsKind::LeaveReq => self.receive_leave(src, h, cx),
+            GmsKind::LeaveRsp => self.receive_leave_answer(src, cx),
+            GmsKind::View => self.receive_view(src, msg, cx),
+            GmsKind::ViewAck => self.receive_ack(src, cx),
+            GmsKind::GetCurrentView => self.receive_view_request(src, msg, cx),
+            GmsKind::MergeReq
+            | GmsKind::MergeRsp
+            | GmsKind::InstallMergeView
+            | GmsKind::CancelMerge
+            | GmsKind::GetDigestReq
+            | GmsKind::GetDigestRsp => self.receive_merge(src, h, msg, cx),
+            // Nobody asks for a digest to be installed any more (5.5 never sends it).
+            GmsKind::InstallDigest => cx.drop_from_peer(DropReason::Stale, Some(src)),
+        }
+    }
+
+    /// Keeps a unicast batch of a sender that is not in the view; what may pass stays in it.
+    fn hold(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let src = batch.src;
+        let mut kept = batch.like();
+        let mut pass = batch.like();
+        for m in batch.take_all() {
+            // Members of other sites are in no view of ours, ever.
+            match m.src {
+                Some(Address::Site(_)) => pass.push(m),
+                _ => kept.push(m),
+            }
+        }
+        batch.replace(pass.take_all());
+        if kept.is_empty() {
+            return;
+        }
+        let old_epoch = self.excluded.contains(&src) && cx.now >= self.merge_expected_until;
+        let refused = match self.role {
+            Role::Idle | Role::Left => true,
+            _ => old_epoch,
+        };
+        let dropped = if refused { kept.len() } else { self.held.hold(kept, cx.now) };
+        if dropped > 0 {
+            self.counters.held_dropped += dropped as u64;
+            let why = if refused { DropReason::NotAMember } else { DropReason::OverLimit };
+            cx.drop_from_peer(why, Some(src));
+        }
+        self.schedule_expiry(cx);
+    }
+
+    fn schedule_expiry(&self, cx: &mut Cx<'_>) {
+        match self.held.expires_at() {
+            Some(at) => cx.arm(HELD, at),
+            None => cx.disarm(HELD),
+        }
+    }
+
+    fn suspect(&mut self, list: &[Uuid], cx: &mut Cx<'_>) {
+        let local = cx.local();
+        for m in list.iter().copied().filter(|m| *m != local) {
+            if self.is_member(m) && self.requests.suspect(m, cx.now) {
+                self.stop_waiting_for(m, cx);
+            }
+        }
+        self.retarget_leave(cx);
+    }
+
+    /// `member` leaves or is suspected: nothing may wait for it any longer.
+    fn stop_waiting_for(&mut self, member: Uuid, cx: &mut Cx<'_>) {
+        self.no_ack_from(member, cx);
+        self.no_digest_from(member, cx);
+    }
+
+    /// We are out: tells everybody above and below.
+    fn finish(&mut self, confirmed: bool, cx: &mut Cx<'_>) {
+        self.reset(cx);
+        self.enter(Role::Left, cx);
+        cx.change(GroupChange::View(None));
+        cx.tell(AppEvent::Disconnected { confirmed });
+    }
+}
+
+impl Protocol for Gms {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "GMS",
+            id: Some(ProtId::GMS),
+            interests: Interests {
+                up: Traffic::Unicast,
+                events: true,
+                end_turn: true,
+                ..Interests::default()
+            },
+            provides: &[Service::Membership],
+            needs_below: &[
+                Service::Discovery,
+                Service::ReliableMulticast,
+                Service::ReliableUnicast,
+            ],
+            needs_above: &[],
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        self.reset(cx);
+        self.enter(Role::Idle, cx);
+    }
+
+    fn stop(&mut self, cx: &mut Cx<'_>) {
+        self.reset(cx);
+        self.enter(Role::Left, cx);
+        cx.change(GroupChange::View(None));
+    }
+
+    fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let stranger = !batch.multicast && !self.is_member(batch.src);
+        if batch.marks().meets(Marks::of(ProtId::GMS)) {
+            self.split(batch, cx);
+        }
+        if stranger && !self.is_member(batch.src) && !batch.is_empty() {
+            self.hold(batch, cx);
+        }
+    }
+
+    fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
+        match (dir, ev) {
+            (Dir::Down, Event::Connect) => {
+                // The layers below hear of it before they are asked to find members.
+                cx.raise(Dir::Down, Event::Connect);
+                self.connect(cx);
+                Flow::Stop
+            }
+            (Dir::Down, Event::Disconnect) => {
+                cx.raise(Dir::Down, Event::Disconnect);
+                self.disconnect(cx);
+                Flow::Stop
+            }
+            (Dir::Up, Event::Found { purpose: Purpose::Join, members }) => {
+                self.found(members, cx);
+                Flow::Stop
+            }
+            (Dir::Up, Event::Suspect(list)) => {
+                self.suspect(list, cx);
+                Flow::Pass
+            }
+            (Dir::Up, Event::Unsuspect(list)) => {
+                list.iter().for_each(|m| self.requests.unsuspect(*m));
+                Flow::Pass
+            }
+            (Dir::Up, Event::MergeViews(views)) => {
+                self.merge(views, cx);
+                Flow::Stop
+            }
+            _ => Flow::Pass,
+        }
+    }
+
+    fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
+        match key {
+            JOIN => self.join_timer(cx),
+            ACKS => self.ack_timer(cx),
+            LEAVE => self.leave_timer(cx),
+            MERGE => self.merge_timer(cx),
+            HELD => {
+                self.counters.held_dropped += self.held.expire(cx.now) as u64;
+                self.schedule_expiry(cx);
+            }
+            // BUNDLE only makes sure that there is a turn, which ends with a look at the requests.
+            _ => {}
+        }
+    }
+
+    /// All requests of a turn are looked at together, at its end. So there is no moment at which a
+    /// request can be missed (BEHAVIOURS M15).
+    fn end_turn(&mut self, cx: &mut Cx<'_>) {
+        self.process_requests(cx);
+    }
+
+    fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
+        match q {
+            Query::MergeRunning => Some(Answer::MergeRunning(self.merging.is_some())),
+            _ => None,
+        }
+    }
+
+    fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
+        let c = &self.counters;
+        let members = self.view.as_deref().map_or(0, |v| v.members.len());
+        out("number_of_views", c.views);
+        out("view_id", self.view.as_deref().map_or(0, |v| v.id.id));
+        out("num_members", members as u64);
+        out("is_coord", u64::from(matches!(self.role, Role::Coordinator)));
+        out("view_handler_size", self.requests.len() as u64);
+        out("missing_acks", self.acks.as_ref().map_or(0, |a| a.missing() as u64));
+        out("merge_in_progress", u64::from(self.merging.is_some()));
+        out("join_attempts", c.join_attempts);
+        out("merges_started", c.merges_started);
+        out("merges_installed", c.merges_installed);
+        out("views_refused", c.views_refused);
+        out("held_bytes", self.held.bytes());
+        out("held_dropped", c.held_dropped);
+    }
+}
+
+impl Gms {
+    /// Takes the messages of GMS out of a batch. At a view the batch is split: what is before it
+    /// goes up before the view does, what is behind it after it.
+    fn split(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let src = batch.src;
+        let mut pass = batch.like();
+        let mut rest = batch.take_all().into_iter();
+        while let Some(mut m) = rest.next() {
+            let Some(header) = m.headers.remove(ProtId::GMS) else {
+                pass.push(m);
+                continue;
+            };
+            let Header::Gms(h) = header else {
+                cx.drop_from_peer(DropReason::Malformed, Some(src));
+                continue;
+            };
+            let before = self.view.as_deref().map(|v| v.id);
+            let mut earlier = core::mem::replace(&mut pass, batch.like());
+            if !earlier.is_empty() && !batch.multicast && !self.is_member(src) {
+                self.hold(&mut earlier, cx);
+            }
+            cx.deliver_up(earlier);
+            self.receive(src, &h, &m, cx);
+            if self.view.as_deref().map(|v| v.id) != before {
+                let mut later = batch.like();
+                rest.for_each(|m| later.push(m));
+                return cx.up_again(later);
+            }
+        }
+        batch.replace(pass.take_all());
+    }
+}

@@ -1,0 +1,210 @@
+//! The coordinator: turns requests into views, announces them, and waits for acknowledgements.
+//!
+//! Whoever is first among those that stay acts, so suspecting the members before oneself and
+//! becoming coordinator is one step (BEHAVIOURS M16). The coordinator installs its view first, then
+//! multicasts it, then answers the joiners: nobody can be in a view that its creator has not got.
+
+use super::member::Windows;
+use super::payload;
+use super::requests::NextView;
+use super::{ACKS, BUNDLE, Gms, Role};
+use crate::wire::header::GmsHeader;
+use crate::wire::{Address, Flags, SeqnoPair};
+use crate::{Answer, Cx, Digest, Dir, DropReason, Event, Query, Time, Uuid, View};
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+
+/// Acknowledgements that are still awaited for a view.
+#[derive(Debug)]
+pub(super) struct AckRound {
+    missing: BTreeSet<Uuid>,
+    /// When the view is sent again to those who have not acknowledged it.
+    resend_at: Option<Time>,
+    give_up_at: Time,
+}
+
+impl AckRound {
+    /// How many acknowledgements are missing.
+    pub(super) fn missing(&self) -> usize {
+        self.missing.len()
+    }
+}
+
+impl Gms {
+    /// Whether this member makes the next view.
+    pub(super) fn acts(&self, local: Uuid) -> bool {
+        let view = self.view.as_deref().filter(|_| self.in_group());
+        view.and_then(|v| self.requests.first_staying(v, None)) == Some(local)
+    }
+
+    /// JOIN_REQ.
+    pub(super) fn receive_join(&mut self, src: Uuid, h: &GmsHeader, cx: &mut Cx<'_>) {
+        let joiner = h.member.as_ref().and_then(Address::uuid);
+        if joiner != Some(src) {
+            return cx.drop_from_peer(DropReason::Malformed, Some(src));
+        }
+        if !self.acts(cx.local()) {
+            // The joiner asks again, and discovery will have told it whom.
+            return cx.drop_from_peer(DropReason::Stale, Some(src));
+        }
+        if self.is_member(src) && !self.requests.goes(src) {
+            return self.welcome_again(src, cx);
+        }
+        if !self.requests.join(src, cx.now) {
+            cx.drop_from_peer(DropReason::OverLimit, Some(src));
+        }
+    }
+
+    /// The joiner is in, but does not know it.
+    fn welcome_again(&mut self, joiner: Uuid, cx: &mut Cx<'_>) {
+        let Some(view) = self.view.clone() else { return };
+        let digest = digest_for(&view, &[], cx);
+        let answer = digest.and_then(|d| payload::join_response(joiner, &view, &d, Flags::OOB));
+        if let Some(m) = answer {
+            cx.send_down(m);
+        }
+    }
+
+    /// Makes and announces the next view, if there is something to do and nothing to wait for.
+    pub(super) fn process_requests(&mut self, cx: &mut Cx<'_>) {
+        if self.acks.is_some() || self.merging.is_some() || !self.acts(cx.local()) {
+            return;
+        }
+        let Some(view) = self.view.clone() else { return };
+        let Some(since) = self.requests.waiting_since(&view) else { return };
+        let at = since + self.config.max_bundling_time;
+        if cx.now < at {
+            return cx.arm(BUNDLE, at);
+        }
+        let next = self.requests.next_view(&view);
+        self.requests.forget_joiners();
+        for m in &next.already_in {
+            self.welcome_again(*m, cx);
+        }
+        if next.members[..] != view.members[..] {
+            self.announce(&view, &next, cx);
+        }
+    }
+
+    fn announce(&mut self, base: &View, next: &NextView, cx: &mut Cx<'_>) {
+        let local = cx.local();
+        let number = base.id.id.max(self.highest_id) + 1;
+        let view = Arc::new(View::new(number, next.members[0], &next.members[..]));
+        // Nothing that a joiner's digest names may be purged before the joiner has it.
+        cx.raise(Dir::Down, Event::SuspendStable(self.config.view_ack_collection_timeout * 2));
+        // Before the view is multicast: it uses the coordinator's next number, and the joiner must
+        // still receive it (WIRE 17.4).
+        let digest =
+            if next.joiners.is_empty() { None } else { digest_for(&view, &next.joiners, cx) };
+        for m in &next.leavers {
+            cx.send_down(payload::leave_response(*m));
+        }
+        cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
+        self.install(Arc::clone(&view), Windows::Follow, None, cx);
+        if view.members.len() > 1 {
+            let differs = self.config.use_delta_views && self.full_view_sent;
+            cx.send_down(payload::view_multicast(&view, differs.then_some(base)));
+            self.full_view_sent = true;
+        }
+        for joiner in &next.joiners {
+            let answer = digest
+                .as_ref()
+                .and_then(|d| payload::join_response(*joiner, &view, d, Flags::empty()));
+            // Without a digest of every member there is no answer, and the joiner asks again.
+            if let Some(m) = answer {
+                cx.send_down(m);
+            }
+        }
+        let others = view.members.iter().copied().filter(|m| *m != local).collect();
+        self.collect_acks(others, cx);
+    }
+
+    /// Waits for `missing` to acknowledge the installed view.
+    pub(super) fn collect_acks(&mut self, mut missing: BTreeSet<Uuid>, cx: &mut Cx<'_>) {
+        missing.retain(|m| !self.requests.goes(*m));
+        let wait = self.config.view_ack_collection_timeout;
+        let (resend_at, give_up_at) = (cx.now + wait / 2, cx.now + wait);
+        cx.arm(ACKS, resend_at);
+        self.acks = Some(AckRound { missing, resend_at: Some(resend_at), give_up_at });
+        self.end_round_if_complete(cx);
+    }
+
+    /// VIEW_ACK. It does not say of which view; as in JGroups it counts for the last one.
+    pub(super) fn receive_ack(&mut self, src: Uuid, cx: &mut Cx<'_>) {
+        self.no_ack_from(src, cx);
+    }
+
+    /// `member` has acknowledged, or will not.
+    pub(super) fn no_ack_from(&mut self, member: Uuid, cx: &mut Cx<'_>) {
+        if self.acks.as_mut().is_some_and(|a| a.missing.remove(&member)) {
+            self.end_round_if_complete(cx);
+        }
+    }
+
+    fn end_round_if_complete(&mut self, cx: &mut Cx<'_>) {
+        if self.acks.as_ref().is_some_and(|a| a.missing.is_empty()) {
+            self.end_round(cx);
+        }
+    }
+
+    /// The wait for acknowledgements is over, one way or the other.
+    pub(super) fn end_round(&mut self, cx: &mut Cx<'_>) {
+        self.acks = None;
+        cx.disarm(ACKS);
+        cx.raise(Dir::Down, Event::ResumeStable);
+        self.ask_to_leave_now(cx);
+    }
+
+    /// Half-way the view is sent again to those who have not acknowledged it; at the end the wait
+    /// is over, and whoever still misses the view gets it by another road (merging at the latest).
+    pub(super) fn ack_timer(&mut self, cx: &mut Cx<'_>) {
+        let Some(round) = self.acks.as_mut() else { return };
+        if cx.now >= round.give_up_at {
+            return self.end_round(cx);
+        }
+        cx.arm(ACKS, round.give_up_at);
+        let late = round.resend_at.take().is_some().then(|| round.missing.clone());
+        for m in late.into_iter().flatten() {
+            self.send_whole_view(m, cx);
+        }
+    }
+
+    /// LEAVE_REQ: of the leaver itself, or passed on by a member that knows of it.
+    pub(super) fn receive_leave(&mut self, src: Uuid, h: &GmsHeader, cx: &mut Cx<'_>) {
+        let Some(leaver) = h.member.as_ref().and_then(Address::uuid) else {
+            return cx.drop_from_peer(DropReason::Malformed, Some(src));
+        };
+        if leaver != src && !self.is_member(src) || leaver == cx.local() {
+            return cx.drop_from_peer(DropReason::Malformed, Some(src));
+        }
+        if self.view.is_none() {
+            return cx.drop_from_peer(DropReason::NotConnected, Some(src));
+        }
+        if !self.is_member(leaver) {
+            // It is out already, and the answer was lost; or it gives up joining.
+            self.requests.withdraw_join(leaver);
+            cx.send_down(payload::leave_response(leaver));
+            return;
+        }
+        if self.requests.leave(leaver, cx.now) {
+            self.stop_waiting_for(leaver, cx);
+        }
+        if matches!(self.role, Role::Leaving(_)) {
+            self.leave_together_with(leaver, cx);
+        }
+    }
+}
+
+/// The own digest for the members of `view`, joiners at the start. `None` if a member is unknown.
+fn digest_for(view: &View, joiners: &[Uuid], cx: &Cx<'_>) -> Option<Digest> {
+    let Some(Answer::Digest(own)) = cx.ask_below(&Query::Digest) else { return None };
+    let entry = |m: &Uuid| match joiners.contains(m) {
+        true => Some((*m, SeqnoPair::default())),
+        false => own.get(*m).map(|pair| (*m, pair)),
+    };
+    view.members
+        .iter()
+        .map(entry)
+        .collect::<Option<alloc::vec::Vec<_>>>()
+        .map(|entries| entries.into_iter().collect())
+}

@@ -1,0 +1,198 @@
+//! What every member does with views: takes those that are newer and contain it, installs them,
+//! acknowledges them, and helps whoever has missed one.
+
+use super::payload::{self, Announced, Misfit};
+use super::{Gms, MAX_EXCLUDED, Role};
+use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Uuid, View};
+use alloc::sync::Arc;
+use core::time::Duration;
+
+/// The whole view is asked for at most this often: a burst of differences is one gap.
+const ASK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What happens to the multicast windows when a view is installed.
+pub(super) enum Windows {
+    /// They follow the members.
+    Follow,
+    /// A joiner learns where everybody is.
+    Set(Digest),
+    /// Merged members jump to where the others are.
+    Merge(Digest),
+}
+
+impl Gms {
+    /// VIEW.
+    pub(super) fn receive_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
+        let Some(current) = self.view.clone() else {
+            // A joiner that gets the view before JOIN_RSP has no digest for it yet.
+            return cx.drop_from_peer(DropReason::Stale, Some(src));
+        };
+        if src == cx.local() {
+            return;
+        }
+        let Some(announced) = payload::read_view(&msg.body) else {
+            return cx.drop_from_peer(DropReason::Malformed, Some(src));
+        };
+        let id = announced.id();
+        if id.id <= current.id.id {
+            // Sent again because our acknowledgement is missing.
+            if id == current.id && !msg.is_multicast() {
+                cx.send_down(payload::view_ack(src));
+            }
+            return;
+        }
+        if !current.contains(src) {
+            return cx.drop_from_peer(DropReason::NotAMember, Some(src));
+        }
+        self.highest_id = self.highest_id.max(id.id);
+        let (view, digest) = match announced {
+            Announced::Full(view, digest) => (view, digest),
+            Announced::Delta(change) => match change.apply(&current) {
+                Ok(view) => (view, None),
+                Err(Misfit::WrongBase) => return self.ask_for_view(src, cx),
+                Err(Misfit::Nonsense) => {
+                    return cx.drop_from_peer(DropReason::Malformed, Some(src));
+                }
+            },
+        };
+        self.take_view(src, view, digest, cx);
+    }
+
+    fn take_view(&mut self, src: Uuid, view: View, digest: Option<Digest>, cx: &mut Cx<'_>) {
+        if !view.contains(cx.local()) {
+            if matches!(self.role, Role::Leaving(_)) {
+                cx.send_down(payload::view_ack(src));
+                return self.finish(true, cx);
+            }
+            // The others are wrong about us, and a merge will show it. Nothing else would: the
+            // rest of the group lives on without us.
+            self.counters.views_refused += 1;
+            return cx.drop_from_peer(DropReason::Stale, Some(src));
+        }
+        let windows = match (view.is_merge(), digest) {
+            (true, Some(digest)) => Windows::Merge(digest),
+            (true, None) | (false, _) => Windows::Follow,
+        };
+        let view = Arc::new(view);
+        if view.contains(src) {
+            self.install(view, windows, Some(src), cx);
+        } else {
+            // After the installation there would be no connection to the sender any more.
+            cx.send_down(payload::view_ack(src));
+            self.install(view, windows, None, cx);
+        }
+    }
+
+    /// A difference to a view that we do not have: its sender knows the whole.
+    fn ask_for_view(&mut self, src: Uuid, cx: &mut Cx<'_>) {
+        if self.view_asked_at.is_some_and(|at| cx.now.since(at) < ASK_INTERVAL) {
+            return;
+        }
+        self.view_asked_at = Some(cx.now);
+        cx.send_down(payload::view_request(src));
+    }
+
+    /// GET_CURRENT_VIEW.
+    pub(super) fn receive_view_request(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
+        let Some(view) = self.view.clone().filter(|v| v.contains(src)) else {
+            return cx.drop_from_peer(DropReason::NotAMember, Some(src));
+        };
+        let theirs = payload::read_view_id(&msg.body);
+        if theirs.is_none_or(|theirs| theirs.id < view.id.id) {
+            self.send_whole_view(src, cx);
+        }
+    }
+
+    /// Sends the installed view to one member, with the digest if it is a merged one.
+    pub(super) fn send_whole_view(&self, to: Uuid, cx: &mut Cx<'_>) {
+        if let Some(view) = &self.view {
+            cx.send_down(payload::view_unicast(to, view, self.merge_digest.as_ref()));
+        }
+    }
+
+    /// Installs `view`: the windows first, then the view down and up, then what its members sent
+    /// too early, then the acknowledgement. The one place where a view takes effect.
+    pub(super) fn install(
+        &mut self,
+        view: Arc<View>,
+        windows: Windows,
+        ack_to: Option<Uuid>,
+        cx: &mut Cx<'_>,
+    ) {
+        assert!(view.contains(cx.local()), "a member installs only views that contain it");
+        let previous = self.view.replace(Arc::clone(&view));
+        assert!(previous.as_deref().is_none_or(|p| p.id.id < view.id.id), "view numbers only grow");
+        self.counters.views += 1;
+        self.highest_id = self.highest_id.max(view.id.id);
+        self.view_asked_at = None;
+        if self.acks.is_some() {
+            self.end_round(cx);
+        }
+        self.merge_digest = match &windows {
+            Windows::Merge(digest) => Some(digest.clone()),
+            Windows::Follow | Windows::Set(_) => None,
+        };
+        self.repaired = false;
+        self.note_excluded(previous.as_deref(), &view);
+        cx.change(GroupChange::View(Some(Arc::clone(&view))));
+        match windows {
+            Windows::Follow => {}
+            Windows::Set(digest) => cx.raise(Dir::Down, Event::SetDigest(digest)),
+            Windows::Merge(digest) => cx.raise(Dir::Down, Event::MergeDigest(digest)),
+        }
+        cx.raise(Dir::Down, Event::View(Arc::clone(&view)));
+        cx.raise(Dir::Up, Event::View(Arc::clone(&view)));
+        for batch in self.held.release(&view) {
+            cx.deliver_up(batch);
+        }
+        self.schedule_expiry(cx);
+        if let Some(to) = ack_to {
+            cx.send_down(payload::view_ack(to));
+        }
+        // Members that did not know us may not know where we are either (WIRE 34.31).
+        if previous.is_none() || view.is_merge() {
+            cx.raise(Dir::Down, Event::AnnounceView);
+        }
+        self.requests_after(&view, cx);
+        self.role_after(&view, cx);
+    }
+
+    fn note_excluded(&mut self, previous: Option<&View>, view: &View) {
+        if let Some(previous) = previous {
+            self.excluded.extend(previous.without(view));
+        }
+        self.excluded.retain(|m| !view.contains(*m));
+        while self.excluded.len() > MAX_EXCLUDED {
+            self.excluded.pop_first();
+        }
+    }
+
+    fn role_after(&mut self, view: &View, cx: &mut Cx<'_>) {
+        if matches!(self.role, Role::Leaving(_)) {
+            return self.retarget_leave(cx);
+        }
+        let first = view.coordinator() == cx.local();
+        if !first {
+            self.full_view_sent = false;
+        }
+        self.enter(if first { Role::Coordinator } else { Role::Member }, cx);
+    }
+
+    /// The requests that the view fulfilled are done. Joiners ask the new coordinator themselves;
+    /// leavers may be gone before they can, so what we know of them is passed on (BEHAVIOURS G05).
+    fn requests_after(&mut self, view: &View, cx: &mut Cx<'_>) {
+        self.requests.installed(view);
+        let local = cx.local();
+        let acting = self.requests.first_staying(view, None);
+        if acting == Some(local) {
+            return;
+        }
+        self.requests.forget_joiners();
+        if let Some(coordinator) = acting.filter(|_| view.is_merge()) {
+            let told: alloc::vec::Vec<Uuid> = self.requests.leavers().collect();
+            for leaver in told {
+                cx.send_down(payload::leave_request(coordinator, leaver));
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use super::*;
+use crate::protocols::gms::payload;
+use crate::testkit::view;
+
+#[test]
+fn views_after_the_first_travel_as_differences() {
+    let mut c = Cluster::formed(2);
+    let sizes: Vec<bool> = [3, 4]
+        .map(|m| {
+            c.at(1).arrive(m, payload::join_request(id(1), id(m)).wire);
+            let sent = c.at(1).sent();
+            let v = sent.iter().find(|m| m.is_multicast() && kind(m).is_some()).unwrap();
+            for m in [2, 3, 4] {
+                c.at(1).arrive(m, payload::view_ack(id(1)).wire);
+            }
+            matches!(payload::read_view(&v.body), Some(payload::Announced::Delta(_)))
+        })
+        .into();
+    assert_eq!(sizes, [true, true]);
+}
+
+#[test]
+fn a_view_with_the_same_or_a_lower_number_is_ignored() {
+    let mut c = Cluster::formed(2);
+    for n in [0, 1] {
+        c.at(2).arrive(1, payload::view_multicast(&view(n, &[1, 2, 7]), None).wire);
+    }
+    assert_eq!(c.seen_by(2), [1, 2]);
+}
+
+#[test]
+fn a_view_without_this_member_is_ignored() {
+    let mut c = Cluster::formed(3);
+    c.at(3).arrive(1, payload::view_multicast(&view(9, &[1, 2]), None).wire);
+    assert_eq!(c.seen_by(3), [1, 2, 3]);
+}
+
+#[test]
+fn a_view_of_a_stranger_is_ignored() {
+    let mut c = Cluster::formed(2);
+    c.at(2).arrive(7, payload::view_multicast(&view(9, &[7, 2]), None).wire);
+    assert_eq!(c.seen_by(2), [1, 2]);
+}
+
+#[test]
+fn a_difference_on_another_base_is_answered_by_asking_for_the_whole() {
+    let mut c = Cluster::formed(2);
+    c.add(3, GmsConfig::default());
+    c.at(1).arrive(4, payload::join_request(id(1), id(4)).wire);
+    // Member 2 misses the view with 4, and gets the one with 5 as a difference to it.
+    c.settle_losing(|_, to, m| to == id(2) && kind(m) == Some(GmsKind::View));
+    for m in [2, 3, 4] {
+        c.at(1).arrive(m, payload::view_ack(id(1)).wire);
+    }
+    assert_eq!(c.seen_by(2), [1, 2, 3]);
+    c.at(1).arrive(5, payload::join_request(id(1), id(5)).wire);
+    c.settle();
+    assert_eq!(c.seen_by(2), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_member_that_does_not_acknowledge_is_sent_the_view_again() {
+    let mut c = Cluster::formed(2);
+    c.at(1).arrive(3, payload::join_request(id(1), id(3)).wire);
+    c.settle_losing(|_, to, m| to == id(2) && kind(m) == Some(GmsKind::View));
+    assert_eq!(c.seen_by(2), [1, 2]);
+    c.run(ms(1100));
+    assert_eq!(c.seen_by(2), [1, 2, 3]);
+}
+
+#[test]
+fn a_view_whose_sender_is_not_in_it_is_acknowledged_before_it_is_installed() {
+    let mut c = Cluster::formed(3);
+    c.at(3).arrive(1, payload::view_multicast(&view(9, &[2, 3]), None).wire);
+    let sent = c.at(3).sent();
+    let ack = sent.iter().find(|m| kind(m) == Some(GmsKind::ViewAck)).unwrap();
+    assert_eq!(ack.dest, Some(id(1).into()));
+    assert_eq!(c.seen_by(3), [2, 3]);
+}
+
+#[test]
+fn a_batch_is_split_at_a_view() {
+    let mut c = Cluster::formed(2);
+    let data = |n: u8| wire::Message::multicast(wire::Body::bytes(Vec::from([n])));
+    let v = payload::view_multicast(&view(2, &[1, 2, 3]), None).wire;
+    c.at(2).arrive_all(1, [data(1), v, data(2)]);
+    let order: Vec<&str> = c
+        .at(2)
+        .told()
+        .iter()
+        .map(|e| match e {
+            AppEvent::View(_) => "view",
+            AppEvent::Deliver(_) => "data",
+            _ => "other",
+        })
+        .collect();
+    assert_eq!(order, ["data", "view", "data"]);
+}
+
+#[test]
+fn two_views_in_one_batch_are_installed_one_after_the_other() {
+    let mut c = Cluster::formed(2);
+    let one = payload::view_multicast(&view(2, &[1, 2, 3]), None).wire;
+    let two = payload::view_multicast(&view(3, &[1, 2]), Some(&view(2, &[1, 2, 3]))).wire;
+    c.at(2).arrive_all(1, [one, two]);
+    assert_eq!(numbers(&c.at(2).told()), [2, 3]);
+}
+
+#[test]
+fn nonsense_from_a_peer_changes_nothing() {
+    let mut c = Cluster::formed(2);
+    for body in [wire::Body::Empty, wire::Body::bytes(Vec::from([0xff; 40]))] {
+        for kind in [
+            payload::view_ack(id(2)),
+            payload::view_request(id(2)),
+            payload::view_multicast(&view(9, &[1]), None),
+        ] {
+            let mut m = kind.wire;
+            m.body = body.clone();
+            c.at(2).arrive(1, m);
+        }
+    }
+    assert_eq!(c.seen_by(2), [1, 2]);
+}
+
+#[test]
+fn a_view_number_cannot_exhaust_the_numbers() {
+    let mut c = Cluster::formed(2);
+    c.at(2).arrive(1, payload::view_multicast(&view(u64::MAX >> 1, &[1, 2]), None).wire);
+    assert_eq!(c.view(2).id.id, 1);
+}
