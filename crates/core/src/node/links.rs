@@ -12,6 +12,7 @@
 
 use super::link::{Down, Kept, Link, LinkConfig, LinkEvent, Origin, Phase};
 use super::out::Out;
+use super::peer::{Peer, State, Unidentified, Verdict};
 use super::{Port, RawEvent, RawOp};
 use crate::net::ConnId;
 use crate::timers::{TimerKey, Timers};
@@ -43,31 +44,6 @@ pub(super) struct Links {
     next_conn: u64,
     arrivals: u64,
     closed: bool,
-}
-
-#[derive(Debug)]
-struct Peer {
-    state: State,
-    /// The last wait after a failure; zero after a success.
-    backoff: Duration,
-}
-
-#[derive(Debug)]
-enum State {
-    /// There is a connection, or one is being made. A rival is a younger one of the peer.
-    Linked { link: Link, rival: Option<Link> },
-    /// The peer rejected our connection, so its own must be about to arrive.
-    Expecting { mourned: ConnId, kept: Kept },
-    /// An attempt failed; nothing is sent until then.
-    Backoff { until: Time },
-}
-
-/// A connection whose handshake is not complete.
-#[derive(Debug)]
-struct Unidentified {
-    decoder: StreamDecoder,
-    order: u64,
-    from: SocketAddr,
 }
 
 /// Peers are compared without the scope of an IPv6 address, which is only locally meaningful.
@@ -228,6 +204,7 @@ impl Links {
 
     fn on_connected(&mut self, now: Time, conn: ConnId, out: &mut Out, sink: Sink<'_>) {
         let Some(peer) = self.conns.get(&conn).copied() else { return };
+        let doomed_is_read = self.reads_the_doomed();
         let Some(State::Linked { link, rival }) = self.peers.get_mut(&peer).map(|p| &mut p.state)
         else {
             return;
@@ -236,7 +213,7 @@ impl Links {
             return;
         }
         link.phase = Phase::Young;
-        let rejected = rival.take();
+        let rejected = if doomed_is_read { None } else { rival.take() };
         self.arm(conn, now + LinkConfig::YOUNG);
         if let Some(rival) = rejected {
             // Both are new: the rule of simultaneous connections decides, and a rival exists only
@@ -377,9 +354,19 @@ impl Links {
             (Origin::Theirs(_), _) => Verdict::Adopt,
             (Origin::Ours, _) if we_are_lower => Verdict::Adopt,
             (Origin::Ours, _) => match link.phase {
-                Phase::Young => Verdict::Reject,
-                Phase::Connecting | Phase::Established => Verdict::Watch,
+                Phase::Young if !self.reads_the_doomed() => Verdict::Reject,
+                Phase::Young | Phase::Connecting | Phase::Established => Verdict::Watch,
             },
+        }
+    }
+
+    /// Of two new connections the peer closes the wrong one itself. FD_SOCK2's is read until then:
+    /// JGroups' question on it is not repeated, and without an answer we would be suspected. The
+    /// transport's is not: all that is on it comes again.
+    fn reads_the_doomed(&self) -> bool {
+        match self.port {
+            Port::Transport => false,
+            Port::Monitor => true,
         }
     }
 
@@ -587,14 +574,4 @@ impl Links {
         self.disarm(conn);
         self.conns.remove(&conn)
     }
-}
-
-/// What becomes of a connection that a peer has made.
-enum Verdict {
-    /// It is the connection with this peer from now on.
-    Adopt,
-    /// It is closed, ours or a newer one is kept.
-    Reject,
-    /// It is kept beside ours for a moment.
-    Watch,
 }

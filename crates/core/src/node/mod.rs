@@ -6,6 +6,8 @@
 mod datagrams;
 mod frames;
 mod from_plan;
+#[cfg(test)]
+mod limits_tests;
 mod link;
 mod links;
 mod mesh;
@@ -13,6 +15,7 @@ mod mesh;
 mod mesh_tests;
 mod monitor;
 mod out;
+mod peer;
 #[cfg(test)]
 pub(crate) mod pipe;
 pub mod raw;
