@@ -1,1 +1,84 @@
-//! .
+#![deny(unsafe_code)]
+//! Reliable group communication: processes form a *cluster*, agree on who is in it (*views*), and
+//! send messages to all of it or to one member. Messages arrive in the order their sender sent
+//! them, at every member that stays, and senders go at the pace of the slowest reader. Speaks the
+//! protocol of [JGroups](http://www.jgroups.org) 5.5, so Java members can be in the same cluster.
+//!
+//! ```no_run
+//! use rgroups::{Channel, Config, Event, Message};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> { rgroups::block_on(async {
+//! let (ch, mut events) = Channel::builder(Config::in_process()).name("A").connect("demo").await?;
+//! ch.send(Message::multicast("hello, group")).await?; // waits when receivers are slow
+//! while let Some(ev) = events.next().await {
+//!     match ev {
+//!         Event::View(v) => println!("members: {:?}", v.members()),
+//!         Event::Message(m) => {
+//!             println!("{:?}: {:?}", m.source(), m.text());
+//!             break;
+//!         }
+//!         _ => {}
+//!     }
+//! }
+//! ch.close().await?;
+//! # Ok(()) }) }
+//! ```
+//!
+//! With `Config::udp()` the same program finds the other members of its network.
+//!
+//! # What to know
+//!
+//! - [`Channel::send`] resolves when flow control has *accepted* the message;
+//!   [`Channel::send_and_wait`] when others have *received* it.
+//! - [`Events`] must be read: unread messages are not given back to senders as credit. That is what
+//!   bounds memory everywhere without losing anything. A program may send from the loop in which it
+//!   reads.
+//! - Views and messages come in one stream: a view is seen before the messages that were sent in it.
+//! - The types work on any async executor; no runtime is needed. Every member has a thread of its
+//!   own, so a stalled application never delays heartbeats. Without a thread:
+//!   [`ChannelBuilder::connect_pumped`].
+//! - Logs go through `tracing`: one line per view, warnings about what is slow, nothing per message.
+
+mod address;
+mod block_on;
+mod channel;
+mod config;
+mod driver;
+mod error;
+mod events;
+mod inbox;
+mod message;
+mod net;
+mod outbox;
+mod shared;
+mod stats;
+mod view;
+
+pub use address::Address;
+pub use block_on::block_on;
+pub use channel::{
+    Admin, Channel, ChannelBuilder, Sync, SyncEnd, SyncLevel, SyncOutcome, TrySend, Views,
+};
+pub use config::{Config, Setting};
+pub use driver::Pump;
+pub use error::{CloseError, ConfigError, ConnectError, Diagnose, SendError, TrySendError};
+pub use events::{Event, Events};
+pub use message::{Flags, Message, ObjectValue, Payload};
+pub use stats::{Credit, Gauges, Inspection, SendWindow, Stats, Window};
+pub use view::{View, ViewDiff, ViewId};
+
+pub(crate) use rgroups_core::tag;
+
+/// The protocols, for those who write their own. The shape may change.
+#[doc(hidden)]
+pub use rgroups_core as core;
+
+const _: () = {
+    const fn shared<T: Send + std::marker::Sync>() {}
+    shared::<Channel>();
+    shared::<Message>();
+    shared::<View>();
+    const fn sent<T: Send>() {}
+    sent::<Events>();
+    sent::<Pump>();
+};

@@ -1,0 +1,148 @@
+//! Joining.
+
+use super::{Channel, Owner};
+use crate::config::Config;
+use crate::driver::{Member, Pump, threads};
+use crate::error::ConnectError;
+use crate::events::Events;
+use crate::inbox::{Inbox, Request};
+use crate::net::Net;
+use crate::outbox::Outbox;
+use crate::shared::{Clock, Ended, Shared};
+use crate::{Address, tag};
+use rgroups_core::node::{Node, NodeEnv};
+use rgroups_core::{Command, Uuid};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// A cluster name travels with a 16-bit length.
+const CLUSTER_NAME_LIMIT: usize = 32_767;
+/// The node gives up connecting earlier; this is for one that forgets.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default of [`ChannelBuilder::inbound_limit`].
+const INBOUND_LIMIT: u64 = 64_000_000;
+
+/// Configures a channel and joins.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ChannelBuilder {
+    config: Config,
+    name: Option<String>,
+    discard_own: bool,
+    inbound_limit: u64,
+}
+
+impl ChannelBuilder {
+    pub(super) fn new(config: Config) -> Self {
+        Self { config, name: None, discard_own: false, inbound_limit: INBOUND_LIMIT }
+    }
+
+    /// The logical name of the member, for people. Default: the host's name and a number. Need not
+    /// be unique.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Whether [`Events`] leaves out our own multicasts. Default false.
+    pub fn discard_own_messages(mut self, yes: bool) -> Self {
+        self.discard_own = yes;
+        self
+    }
+
+    /// How many bytes of messages *without flow control* may wait for the reader of [`Events`];
+    /// more are dropped, counted in
+    /// [`Stats::dropped_over_inbound_limit`](crate::Stats::dropped_over_inbound_limit). Messages
+    /// with flow control are never dropped: their senders wait. Default 64 MB.
+    pub fn inbound_limit(mut self, bytes: usize) -> Self {
+        self.inbound_limit = bytes as u64;
+        self
+    }
+
+    /// Joins the cluster, which is created by its first member. Resolves once the first view is
+    /// installed; that view is also the first of the events.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the join up.
+    pub async fn connect(self, cluster: &str) -> Result<(Channel, Events), ConnectError> {
+        let (member, owner, joined) = self.prepare(cluster)?;
+        threads::spawn(member).map_err(ConnectError::System)?;
+        // If this future is dropped, so are the last handles, and the member leaves.
+        let events = Events::new(Arc::clone(&owner));
+        match joined.await {
+            Ok(Ok(())) => Ok((Channel::new(owner), events)),
+            Ok(Err(reason)) => Err(ConnectError::Join { cluster: cluster.to_owned(), reason }),
+            Err(_) => Err(ConnectError::Closed),
+        }
+    }
+
+    /// As [`ChannelBuilder::connect`], without a thread: the caller drives the member by calling
+    /// [`Pump::pump`], in its own loop and on its own thread. Returns before the join: pump until
+    /// [`Pump::channel`] has the channel.
+    pub fn connect_pumped(self, cluster: &str) -> Result<(Pump, Events), ConnectError> {
+        let (member, owner, _joined) = self.prepare(cluster)?;
+        let events = Events::new(Arc::clone(&owner));
+        Ok((Pump::new(member, owner), events))
+    }
+
+    #[expect(clippy::type_complexity, reason = "taken apart at once by the two callers")]
+    fn prepare(
+        self,
+        cluster: &str,
+    ) -> Result<(Member, Arc<Owner>, oneshot::Receiver<Result<(), String>>), ConnectError> {
+        if cluster.is_empty() || cluster.len() > CLUSTER_NAME_LIMIT {
+            return Err(ConnectError::ClusterName(cluster.len()));
+        }
+        self.config.check()?;
+        let (local, seed) = fresh_identity()?;
+        let name: Arc<str> = self.name.unwrap_or_else(|| default_name(local)).into();
+        let net = Net::bind(&self.config.endpoint()?, self.config.monitor(), CONNECT_TIMEOUT)
+            .map_err(|f| ConnectError::Bind { what: f.what, source: f.source })?;
+        let env = NodeEnv { local, name: name.clone(), bound: net.bound(), seed, tracing: false };
+        let node = Node::new(self.config.plan(), env)
+            .map_err(|problems| crate::config::problems(&problems))?;
+        let waker = net.waker().map_err(ConnectError::System)?;
+        let shared = Arc::new(Shared {
+            local: Address(local),
+            name,
+            cluster: cluster.to_owned(),
+            clock: Clock::start(),
+            inbox: Inbox::new(waker),
+            outbox: Outbox::new(self.inbound_limit),
+            view: watch::Sender::default(),
+            ended: watch::Sender::new(Ended::Running),
+            names: RwLock::default(),
+            stats: Mutex::default(),
+            blocked: Mutex::default(),
+        });
+        let (join, joined) = oneshot::channel();
+        let member = Member::new(node, net, Arc::clone(&shared), self.discard_own, join);
+        let cluster = bytes::Bytes::copy_from_slice(cluster.as_bytes());
+        shared.inbox.push(Request::Command(Command::Connect { cluster }));
+        Ok((member, Arc::new(Owner { shared }), joined))
+    }
+}
+
+/// A tagged identity that nobody had before, and a seed.
+fn fresh_identity() -> Result<(Uuid, u64), ConnectError> {
+    let mut words = [[0u8; 8]; 3];
+    for w in &mut words {
+        getrandom::fill(w).map_err(|e| ConnectError::System(std::io::Error::other(e)))?;
+    }
+    let [msb, lsb, seed] = words.map(u64::from_ne_bytes);
+    Ok((tag::tagged(msb, lsb, CAPABILITIES), seed))
+}
+
+/// No extension is spoken yet that others would have to know of.
+const CAPABILITIES: u8 = 0;
+
+/// Host name and a number, as JGroups does.
+fn default_name(local: Uuid) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = host.or_else(|| std::env::var("HOSTNAME").ok());
+    let host = host.map(|h| h.trim().to_owned()).filter(|h| !h.is_empty());
+    let host = host.unwrap_or_else(|| "member".to_owned());
+    let short = host.split('.').next().unwrap_or(&host);
+    format!("{short}-{}", local.lsb >> 40 & 0xffff)
+}

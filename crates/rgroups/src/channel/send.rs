@@ -1,0 +1,134 @@
+//! Sending, as far as flow control lets it.
+
+use super::Channel;
+use crate::error::{SendError, TrySendError};
+use crate::inbox::{Attempt, Inbox, Line, Request, cost_of};
+use crate::{Address, Message};
+use rgroups_core::wire::{self, Flags};
+use rgroups_core::{Command, OpId, SendRefusal, SendResult, app};
+use std::future::poll_fn;
+use tokio::sync::oneshot;
+
+/// What [`Channel::try_send`] returns.
+pub type TrySend = Result<(), TrySendError>;
+
+/// Withdraws a call when its future is dropped before the answer came.
+pub(super) struct Waiting<'a> {
+    inbox: &'a Inbox,
+    op: OpId,
+    answered: bool,
+}
+
+impl Waiting<'_> {
+    pub(super) async fn answer(
+        mut self,
+        answer: oneshot::Receiver<SendResult>,
+    ) -> Result<SendResult, SendError> {
+        let result = answer.await;
+        self.answered = true;
+        // The driver ended without an answer: it was stopped.
+        result.map_err(|_| SendError::Closed)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.inbox.push(Request::Command(Command::Cancel(self.op)));
+        }
+    }
+}
+
+/// Which line a message stands in, and what it costs there.
+pub(super) fn line_of(message: &Message) -> (Line, u64) {
+    let line = match message.dest() {
+        _ if message.flags().contains(Flags::NO_FC) => Line::Free,
+        None => Line::Multicast,
+        Some(to) => Line::Unicast(to.0),
+    };
+    (line, cost_of(message.len()))
+}
+
+pub(super) fn refusal(r: SendRefusal) -> SendError {
+    match r {
+        SendRefusal::NotMember(m) => SendError::NotMember(Address(m)),
+        SendRefusal::TooLarge { size, limit } => SendError::TooLarge { size, limit },
+        SendRefusal::NoRsvp => SendError::NoRsvp,
+        // The other refusals answer what this crate does not ask for: attempts, deadlines and
+        // withdrawals of calls that somebody still waits for. They happen when a channel closes.
+        _ => SendError::Closed,
+    }
+}
+
+impl Channel {
+    /// Sends: waits until flow control admits the message, which is at once unless a receiver is
+    /// slow. `Ok` means accepted, not delivered: the message will be delivered to every member of
+    /// the view it is sent in that stays. For "delivered" see [`Channel::send_and_wait`].
+    ///
+    /// Regular messages leave in the order of these calls (per destination for unicasts, in one
+    /// line for multicasts).
+    ///
+    /// # Cancel safety
+    /// All or nothing: if the future is dropped before it resolves, either nothing is sent, or, if
+    /// the message was admitted in that very moment, it is sent whole. Never half, never twice.
+    pub async fn send(&self, message: Message) -> Result<(), SendError> {
+        let inbox = &self.shared().inbox;
+        let (line, cost) = line_of(&message);
+        let mut message = message.into_wire();
+        loop {
+            match inbox.attempt(line, message, cost, false) {
+                Attempt::Admitted => return Ok(()),
+                Attempt::Closed => return Err(SendError::Closed),
+                Attempt::Crowded(m) => {
+                    message = m;
+                    poll_fn(|cx| inbox.poll_space(cx)).await;
+                }
+                Attempt::NoCredit(m, _) => {
+                    message = m;
+                    break;
+                }
+            }
+        }
+        match self.submit(line, cost, message).await? {
+            SendResult::Refused(r) => Err(refusal(r)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn submit(
+        &self,
+        line: Line,
+        cost: u64,
+        message: wire::Message,
+    ) -> Result<SendResult, SendError> {
+        let inbox = &self.shared().inbox;
+        let make =
+            |op| app::Send { op: Some(op), message, try_only: false, deadline: None, sync: None };
+        let (op, answer) = inbox.call(line, cost, make).ok_or(SendError::Closed)?;
+        Waiting { inbox, op, answered: false }.answer(answer).await
+    }
+
+    pub(super) fn waiting(&self, op: OpId) -> Waiting<'_> {
+        Waiting { inbox: &self.shared().inbox, op, answered: false }
+    }
+
+    /// Sends if that is possible without waiting; otherwise gives the message back and says who
+    /// limits. A message larger than all credit there can be is taken when nothing else waits.
+    /// The first unicast to a member may be refused although there is credit: [`Channel::send`]
+    /// opens the way.
+    pub fn try_send(&self, message: Message) -> TrySend {
+        let (line, cost) = line_of(&message);
+        let back = message.clone();
+        match self.shared().inbox.attempt(line, message.into_wire(), cost, true) {
+            Attempt::Admitted => Ok(()),
+            Attempt::Closed => Err(SendError::Closed.into()),
+            Attempt::NoCredit(_, blocked_on) => {
+                Err(TrySendError::NoCredits { blocked_on, message: Box::new(back) })
+            }
+            Attempt::Crowded(_) => Err(TrySendError::NoCredits {
+                blocked_on: Some(self.address()),
+                message: Box::new(back),
+            }),
+        }
+    }
+}

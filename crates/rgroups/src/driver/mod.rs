@@ -1,0 +1,13 @@
+//! What runs a member: its node, its network, its queues.
+//!
+//! A [`Member`] does one turn at a time and never blocks in it. Who calls it is the choice of a
+//! driver: [`threads`] gives every member a thread, [`Pump`] lets the caller do it.
+
+mod calls;
+mod invoker;
+mod member;
+mod report;
+pub(crate) mod threads;
+
+pub use invoker::Pump;
+pub(crate) use member::Member;

@@ -1,0 +1,88 @@
+//! What a member says about itself.
+
+use crate::Address;
+use crate::shared::Shared;
+use crate::stats::{Credit, Inspection, Window};
+use rgroups_core::node::Node;
+use rgroups_core::{Answer, Pool, Query};
+use std::time::Duration;
+
+/// Everything that the protocols report.
+pub(crate) fn inspect(node: &Node) -> Inspection {
+    let stack = node.stack();
+    let mut counters = Vec::new();
+    node.inspect(&mut |layer, name, value| {
+        counters.push((layer.to_owned(), name.to_owned(), value));
+    });
+    let credits = |pool| -> Vec<Credit> {
+        match stack.ask(&Query::Credits(pool)) {
+            Some(Answer::Credits(list)) => list.into_iter().map(Into::into).collect(),
+            _ => Vec::new(),
+        }
+    };
+    let windows = |a| match a {
+        Answer::Windows(list) => list,
+        _ => Vec::new(),
+    };
+    let windows = stack.ask_all(&Query::Windows).into_iter().flat_map(windows);
+    let mut suspects: Vec<Address> = Vec::new();
+    for answer in stack.ask_all(&Query::Suspects) {
+        if let Answer::Suspects(list) = answer {
+            suspects.extend(list.into_iter().map(Address));
+        }
+    }
+    suspects.sort_unstable();
+    suspects.dedup();
+    Inspection {
+        counters,
+        multicast_credits: credits(Pool::Multicast),
+        unicast_credits: credits(Pool::Unicast),
+        windows: windows.map(Window::from).collect(),
+        suspects,
+        physical: stack.group().addresses.known().map(|(m, at)| (Address(m), at)).collect(),
+        protocols: stack.layer_names().map(str::to_owned).collect(),
+    }
+}
+
+/// Says who makes a send wait.
+pub(crate) fn blocked(shared: &Shared, node: &Node, by: &[Address], since: Duration) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    let seconds = since.as_secs_f64();
+    if by.contains(&shared.local) {
+        let unread = shared.outbox.gauges().2;
+        tracing::warn!(
+            cluster,
+            member,
+            code = "RG0410",
+            "blocked for {seconds:.1} s by this member itself: nobody polls its Events \
+             ({unread} bytes unread). Read them, or drop Events if nobody wants them"
+        );
+        return;
+    }
+    let accounts: Vec<_> = [Pool::Multicast, Pool::Unicast]
+        .into_iter()
+        .filter_map(|pool| match node.stack().ask(&Query::Credits(pool)) {
+            Some(Answer::Credits(list)) => Some(list),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let one = |m: &Address| {
+        // The poorer of the two accounts is the one that blocks.
+        let account = accounts.iter().filter(|a| a.peer == m.0).min_by_key(|a| a.shown);
+        match account {
+            Some(a) => format!("{} ({} of {} bytes)", shared.label(*m), a.balance, a.max),
+            None => shared.label(*m),
+        }
+    };
+    let who = by.iter().map(one).collect::<Vec<_>>().join(", ");
+    let slow = shared.labels(by);
+    tracing::warn!(
+        cluster,
+        member,
+        code = "RG0410",
+        "blocked for {seconds:.1} s: no credits from {who}. Either the application of {slow} is \
+         slow to read its events, or the network to it is. Options: speed it up, raise \
+         max_credits, or send with NO_FC (unbounded memory there)"
+    );
+}

@@ -1,0 +1,248 @@
+//! Errors: one type an operation, each with a stable code and, where there is something to try, a
+//! hint.
+
+use crate::{Address, Message};
+use std::io;
+use std::time::Duration;
+
+/// What every error of this crate can say beside its text.
+pub trait Diagnose: std::error::Error {
+    /// A stable code, such as `RG0301`.
+    fn code(&self) -> &'static str;
+    /// What to try.
+    fn hint(&self) -> Option<String>;
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The stack has no such protocol.
+    #[error("the stack has no protocol {protocol:?}{}", did_you_mean(.suggestion))]
+    UnknownProtocol {
+        /// What was asked for.
+        protocol: String,
+        /// The nearest name.
+        suggestion: Option<String>,
+    },
+    /// The protocol has no such attribute.
+    #[error("{protocol} has no attribute {attribute:?}{}", did_you_mean(.suggestion))]
+    UnknownAttribute {
+        /// The protocol.
+        protocol: String,
+        /// What was asked for.
+        attribute: String,
+        /// The nearest name.
+        suggestion: Option<String>,
+    },
+    /// The value is no value of this attribute.
+    #[error("{protocol}.{attribute}={value:?}: expected {expected}")]
+    BadValue {
+        /// The protocol.
+        protocol: String,
+        /// The attribute.
+        attribute: String,
+        /// What was given.
+        value: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// The protocols do not fit together.
+    #[error("stack: {}", .0.join("; "))]
+    Stack(Vec<String>),
+}
+
+fn did_you_mean(s: &Option<String>) -> String {
+    s.as_ref().map(|s| format!(" (did you mean {s:?}?)")).unwrap_or_default()
+}
+
+impl Diagnose for ConfigError {
+    fn code(&self) -> &'static str {
+        match self {
+            ConfigError::UnknownProtocol { .. } => "RG0100",
+            ConfigError::UnknownAttribute { .. } => "RG0101",
+            ConfigError::BadValue { .. } => "RG0102",
+            ConfigError::Stack(_) => "RG0104",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            ConfigError::UnknownProtocol { .. } => None,
+            ConfigError::UnknownAttribute { protocol, .. } => {
+                Some(format!("all attributes of {protocol}: rgroups config explain {protocol}"))
+            }
+            ConfigError::BadValue { .. } | ConfigError::Stack(_) => None,
+        }
+    }
+}
+
+/// Why a channel could not join.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No interface has an address as asked for.
+    #[error("no address for bind_addr={asked:?}; this host has: {}", .found.join(", "))]
+    NoAddress {
+        /// What was asked for.
+        asked: String,
+        /// The interfaces and their addresses.
+        found: Vec<String>,
+    },
+    /// A socket could not be bound.
+    #[error("cannot bind {what}: {source}")]
+    Bind {
+        /// Which.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The thread or the randomness that a member needs was refused by the system.
+    #[error("the system refused what a member needs: {0}")]
+    System(#[source] io::Error),
+    /// The cluster name is empty or too long.
+    #[error("the cluster name has {0} bytes; it needs 1 to 32767")]
+    ClusterName(usize),
+    /// The join failed for good.
+    #[error("could not join {cluster:?}: {reason}")]
+    Join {
+        /// The cluster.
+        cluster: String,
+        /// Why.
+        reason: String,
+    },
+    /// The channel was closed while it joined.
+    #[error("closed while joining")]
+    Closed,
+}
+
+impl Diagnose for ConnectError {
+    fn code(&self) -> &'static str {
+        match self {
+            ConnectError::Config(e) => e.code(),
+            ConnectError::NoAddress { .. } | ConnectError::Bind { .. } => "RG0201",
+            ConnectError::System(_) => "RG0202",
+            ConnectError::ClusterName(_) => "RG0103",
+            ConnectError::Join { .. } | ConnectError::Closed => "RG0301",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            ConnectError::Config(e) => e.hint(),
+            ConnectError::NoAddress { .. } => {
+                Some("set RGROUPS_BIND_ADDR or the attribute bind_addr of the transport".into())
+            }
+            ConnectError::Bind { what, .. } if what.starts_with("multicast") => Some(
+                "IP multicast is not available here: use Config::tcp, or set UDP.ip_mcast=false \
+                 with another discovery"
+                    .into(),
+            ),
+            ConnectError::Bind { .. } => {
+                Some("set RGROUPS_BIND_ADDR, or another bind_port or port_range".into())
+            }
+            ConnectError::System(_)
+            | ConnectError::ClusterName(_)
+            | ConnectError::Join { .. }
+            | ConnectError::Closed => None,
+        }
+    }
+}
+
+/// Why a message was not sent. Nothing was sent then, and no sequence number was used up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The channel is closed.
+    #[error("the channel is closed")]
+    Closed,
+    /// The destination is not in the view.
+    #[error("{0} is not in the view")]
+    NotMember(Address),
+    /// The stack cannot carry it.
+    #[error("message of {size} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Acknowledgements were asked for, and no protocol of this stack collects them.
+    #[error("send_and_wait needs RSVP in the stack")]
+    NoRsvp,
+}
+
+impl Diagnose for SendError {
+    fn code(&self) -> &'static str {
+        match self {
+            SendError::Closed => "RG0411",
+            SendError::NotMember(_) => "RG0412",
+            SendError::TooLarge { .. } => "RG0413",
+            SendError::NoRsvp => "RG0431",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            SendError::TooLarge { .. } => Some("put FRAG2 into the stack, which cuts it".into()),
+            SendError::NoRsvp => Some("add RSVP to the stack; the presets have it".into()),
+            SendError::Closed | SendError::NotMember(_) => None,
+        }
+    }
+}
+
+/// Why a message was not sent at once.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrySendError {
+    /// It would have to wait.
+    #[error("no credits{}", .blocked_on.map(|a| format!(" left towards {a}")).unwrap_or_default())]
+    NoCredits {
+        /// Who limits it, where that is known.
+        blocked_on: Option<Address>,
+        /// The message.
+        message: Box<Message>,
+    },
+    /// It cannot be sent.
+    #[error(transparent)]
+    Other(#[from] SendError),
+}
+
+impl Diagnose for TrySendError {
+    fn code(&self) -> &'static str {
+        match self {
+            TrySendError::NoCredits { .. } => "RG0410",
+            TrySendError::Other(e) => e.code(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            TrySendError::NoCredits { .. } => Some("wait with send, or drop it".into()),
+            TrySendError::Other(e) => e.hint(),
+        }
+    }
+}
+
+/// A leave that was not confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// The coordinator did not answer in time. The member is gone all the same; the others find
+    /// out by failure detection.
+    #[error("left without confirmation of the coordinator after {0:?}")]
+    Unconfirmed(Duration),
+}
+
+impl Diagnose for CloseError {
+    fn code(&self) -> &'static str {
+        "RG0303"
+    }
+
+    fn hint(&self) -> Option<String> {
+        None
+    }
+}

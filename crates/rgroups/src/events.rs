@@ -1,0 +1,193 @@
+//! What happened, as the application reads it.
+
+use crate::channel::Owner;
+use crate::inbox::Request;
+use crate::outbox::{Item, Refill, give_back, weight};
+use crate::{Address, Message, View};
+use futures_core::Stream;
+use rgroups_core as core;
+use rgroups_core::{Command, Consumed, Uuid};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Consumption is reported when this many bytes have come together, or nothing is left to read.
+const REPORT: u64 = 64_000;
+
+/// Something that happened, in order of delivery: a message is always seen after the view it was
+/// sent in.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A view was installed.
+    View(View),
+    /// A message arrived.
+    Message(Message),
+    /// We were excluded from the group and are joining anew; messages sent in between may be lost.
+    Rejoining {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// The only reader of a channel's events: a [`Stream`], and the same as methods. Works on any
+/// executor.
+///
+/// **Reading is what keeps senders going.** A message counts as consumed when the stream is polled
+/// again after it was returned, or when `Events` is dropped. Until then its bytes are not given
+/// back to its sender as credit, so a reader that stops makes senders wait, and nothing is lost and
+/// nothing piles up. Dropping `Events` consumes everything from then on.
+#[derive(Debug)]
+pub struct Events {
+    owner: Arc<Owner>,
+    ready: VecDeque<Item>,
+    from: Uuid,
+    batch: std::vec::IntoIter<core::Message>,
+    /// Returned by the last poll, consumed by the next one.
+    held: Vec<Consumed>,
+    held_weight: u64,
+    /// Consumed, not yet reported.
+    owed: Vec<Consumed>,
+    owed_weight: u64,
+}
+
+impl Events {
+    pub(crate) fn new(owner: Arc<Owner>) -> Self {
+        Self {
+            owner,
+            ready: VecDeque::new(),
+            from: Uuid::new(0, 0),
+            batch: Vec::new().into_iter(),
+            held: Vec::new(),
+            held_weight: 0,
+            owed: Vec::new(),
+            owed_weight: 0,
+        }
+    }
+
+    /// The next event; `None` when the channel is closed and everything was read.
+    ///
+    /// # Cancel safety
+    /// Safe: an event is taken only when it is returned.
+    pub async fn next(&mut self) -> Option<Event> {
+        std::future::poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    /// Appends what is ready, at most `max` events, and waits only if nothing is. Returns how many;
+    /// 0 when the channel is closed and everything was read.
+    ///
+    /// The messages of a batch count as consumed together, when the stream is polled again.
+    ///
+    /// # Cancel safety
+    /// Safe: events are taken only when the call returns.
+    pub async fn next_batch(&mut self, buf: &mut Vec<Event>, max: usize) -> usize {
+        let max = max.max(1);
+        let Some(first) = self.next().await else { return 0 };
+        buf.push(first);
+        let mut n = 1;
+        while n < max {
+            let Some(ev) = self.take_ready() else { break };
+            buf.push(ev);
+            n += 1;
+        }
+        n
+    }
+
+    /// The next event if there is one now.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.settle();
+        if let Some(ev) = self.take_ready() {
+            return Some(ev);
+        }
+        match self.refill(None) {
+            Poll::Ready(()) => self.take_ready(),
+            Poll::Pending => None,
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.settle();
+        if let Some(ev) = self.take_ready() {
+            return Poll::Ready(Some(ev));
+        }
+        match self.refill(Some(cx)) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => Poll::Ready(self.take_ready()),
+        }
+    }
+
+    /// What was returned before is consumed now.
+    fn settle(&mut self) {
+        for c in self.held.drain(..) {
+            if !self.owed.iter_mut().rev().take(8).any(|o| o.absorb(&c)) {
+                self.owed.push(c);
+            }
+        }
+        self.owed_weight += std::mem::take(&mut self.held_weight);
+        let awaited = |c: &Consumed| c.rsvp.is_some() || c.reassembled.is_some();
+        if self.owed_weight >= REPORT || self.owed.last().is_some_and(awaited) {
+            self.report();
+        }
+    }
+
+    fn report(&mut self) {
+        if !self.owed.is_empty() {
+            let owed = std::mem::take(&mut self.owed);
+            self.owner.shared.inbox.push(Request::Command(Command::Consumed(owed)));
+        }
+        self.owner.shared.outbox.consumed(std::mem::take(&mut self.owed_weight));
+    }
+
+    /// `Ready` when there are events, or never will be.
+    fn refill(&mut self, cx: Option<&Context<'_>>) -> Poll<()> {
+        // Before sleeping: senders may be waiting for exactly this.
+        self.report();
+        match self.owner.shared.outbox.refill(cx.map(|cx| cx.waker())) {
+            Refill::Items(items) => {
+                self.ready = items;
+                Poll::Ready(())
+            }
+            Refill::Nothing => Poll::Pending,
+            Refill::End => Poll::Ready(()),
+        }
+    }
+
+    fn take_ready(&mut self) -> Option<Event> {
+        loop {
+            if let Some(m) = self.batch.next() {
+                give_back(&mut self.held, self.from, &m);
+                self.held_weight += weight(&m);
+                return Some(Event::Message(Message::from_wire(Address(self.from), m.wire)));
+            }
+            match self.ready.pop_front()? {
+                Item::View(v) => return Some(Event::View(v)),
+                Item::Rejoining { reason } => return Some(Event::Rejoining { reason }),
+                Item::Messages { from, messages } => {
+                    self.from = from;
+                    self.batch = messages.into_iter();
+                }
+            }
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.get_mut().poll_event(cx)
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        while self.take_ready().is_some() {}
+        self.settle();
+        self.report();
+        let rest = self.owner.shared.outbox.abandon();
+        if !rest.is_empty() {
+            self.owner.shared.inbox.push(Request::Command(Command::Consumed(rest)));
+        }
+    }
+}

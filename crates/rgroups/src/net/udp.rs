@@ -1,0 +1,288 @@
+//! Datagram sockets of one member: a unicast socket that sends everything, and a multicast socket
+//! that only receives.
+//!
+//! What the kernel has no room for waits in a queue with a limit, beyond which the datagram is
+//! dropped and counted: datagrams may be lost, the protocols above repair that. No error ends
+//! reading or writing.
+
+use super::faults::Faults;
+use super::mmsg::{self, BATCH, Slots};
+use super::{BindFailure, NetCounters, UDP_MULTICAST, UDP_UNICAST};
+use bytes::Bytes;
+use mio::net::UdpSocket;
+use mio::{Interest, Registry};
+use rgroups_core::node::{Cast, RawEvent};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// System calls per socket and turn: what bounds the input of a turn.
+const RECEIVES_PER_TURN: usize = 4;
+/// Bytes that may wait for the kernel.
+const QUEUE_LIMIT: usize = 16_000_000;
+/// How many ephemeral ports are tried until FD_SOCK2's port beside it is free too.
+const EPHEMERAL_TRIES: u32 = 32;
+/// FD_SOCK2 and the like need ports above the transport's.
+const HIGHEST_PORT: u16 = u16::MAX - 200;
+
+/// What to bind, from the attributes of UDP.
+#[derive(Clone, Debug)]
+pub(crate) struct UdpPlan {
+    pub(crate) ip: IpAddr,
+    /// 0: any.
+    pub(crate) port: u16,
+    pub(crate) port_range: u16,
+    /// The multicast address, if multicast is used.
+    pub(crate) group: Option<SocketAddr>,
+    pub(crate) ttl: u32,
+    pub(crate) ucast_recv_buf: usize,
+    pub(crate) ucast_send_buf: usize,
+    pub(crate) mcast_recv_buf: usize,
+}
+
+/// The two sockets.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    unicast: Half,
+    multicast: Option<Half>,
+    local: SocketAddr,
+    group: Option<SocketAddr>,
+    queue: Vec<(SocketAddr, Bytes)>,
+    queued: usize,
+    /// The kernel's buffer is full; a readiness event will say when it is not.
+    congested: bool,
+    slots: Slots,
+}
+
+#[derive(Debug)]
+struct Half {
+    socket: UdpSocket,
+    readable: bool,
+}
+
+impl Udp {
+    /// Binds both sockets. `accept` says whether the rest of the member can live beside this
+    /// address.
+    pub(crate) fn bind(
+        plan: &UdpPlan,
+        registry: &Registry,
+        mut accept: impl FnMut(SocketAddr) -> bool,
+    ) -> Result<(Udp, SocketAddr), BindFailure> {
+        let (socket, local) = bind_unicast(plan, &mut accept)?;
+        let multicast = plan.group.map(|g| bind_multicast(plan, g)).transpose()?;
+        let register = |socket: Socket, token, interest| {
+            let mut socket = UdpSocket::from_std(socket.into());
+            registry
+                .register(&mut socket, token, interest)
+                .map_err(|e| BindFailure::new("poll", e))?;
+            Ok(Half { socket, readable: true })
+        };
+        let unicast = register(socket, UDP_UNICAST, Interest::READABLE | Interest::WRITABLE)?;
+        let multicast =
+            multicast.map(|s| register(s, UDP_MULTICAST, Interest::READABLE)).transpose()?;
+        let udp = Udp {
+            unicast,
+            multicast,
+            local,
+            group: plan.group,
+            queue: Vec::new(),
+            queued: 0,
+            congested: false,
+            slots: Slots::new(),
+        };
+        Ok((udp, local))
+    }
+
+    pub(crate) fn ready(&mut self, multicast: bool, readable: bool, writable: bool) {
+        if writable && !multicast {
+            self.congested = false;
+        }
+        let half = if multicast { self.multicast.as_mut() } else { Some(&mut self.unicast) };
+        if let (true, Some(half)) = (readable, half) {
+            half.readable = true;
+        }
+    }
+
+    pub(crate) fn has_input(&self) -> bool {
+        self.unicast.readable || self.multicast.as_ref().is_some_and(|m| m.readable)
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        faults: &Faults,
+        counters: &mut NetCounters,
+        out: &mut Vec<RawEvent>,
+    ) {
+        let Udp { unicast, multicast, local, slots, .. } = self;
+        unicast.receive(slots, counters, |from| !faults.blocks(from), out);
+        if let Some(m) = multicast {
+            // Our own multicasts come back so that other processes of this host see them.
+            m.receive(slots, counters, |from| from != *local && !faults.blocks(from), out);
+        }
+    }
+
+    pub(crate) fn queue(&mut self, to: Cast, bytes: Bytes, counters: &mut NetCounters) {
+        let to = match to {
+            Cast::To(a) => Some(a),
+            Cast::Group => self.group,
+        };
+        match to {
+            Some(to) if self.queued + bytes.len() <= QUEUE_LIMIT => {
+                self.queued += bytes.len();
+                self.queue.push((to, bytes));
+            }
+            Some(_) | None => counters.datagrams_dropped += 1,
+        }
+    }
+
+    pub(crate) fn flush(&mut self, counters: &mut NetCounters) {
+        let mut done = 0;
+        let mut retried = false;
+        while done < self.queue.len() && !self.congested {
+            match mmsg::send(&self.unicast.socket, &self.queue[done..]) {
+                Ok(n) => {
+                    let sent: usize = self.queue[done..done + n].iter().map(|(_, b)| b.len()).sum();
+                    counters.datagrams_sent += n as u64;
+                    counters.bytes_sent += sent as u64;
+                    done += n;
+                    retried = false;
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.congested = true,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // The error of an earlier datagram is reported once, in place of this send.
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused && !retried => retried = true,
+                Err(e) => {
+                    tracing::debug!(error = %e, to = %self.queue[done].0, "datagram not sent");
+                    counters.errors += 1;
+                    counters.datagrams_dropped += 1;
+                    done += 1;
+                    retried = false;
+                }
+            }
+        }
+        self.queue.drain(..done);
+        self.queued = self.queue.iter().map(|(_, b)| b.len()).sum();
+    }
+
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+impl Half {
+    fn receive(
+        &mut self,
+        slots: &mut Slots,
+        counters: &mut NetCounters,
+        wanted: impl Fn(SocketAddr) -> bool,
+        out: &mut Vec<RawEvent>,
+    ) {
+        for _ in 0..RECEIVES_PER_TURN {
+            if !self.readable {
+                return;
+            }
+            let received = mmsg::receive(&self.socket, slots, |from, bytes| {
+                counters.datagrams_received += 1;
+                counters.bytes_received += bytes.len() as u64;
+                if wanted(from) {
+                    out.push(RawEvent::Datagram { from, bytes });
+                }
+            });
+            match received {
+                // Fewer than asked for: the kernel has no more, and tells us when it has.
+                Ok(n) => self.readable = n == BATCH / 4,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.readable = false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => {
+                    tracing::debug!(error = %e, "receive failed");
+                    counters.errors += 1;
+                }
+            }
+        }
+    }
+}
+
+fn bind_unicast(
+    plan: &UdpPlan,
+    accept: &mut impl FnMut(SocketAddr) -> bool,
+) -> Result<(Socket, SocketAddr), BindFailure> {
+    let what = format!("udp {}", SocketAddr::new(plan.ip, plan.port));
+    let ports: Vec<u16> = match plan.port {
+        0 => vec![0; EPHEMERAL_TRIES as usize],
+        p => (p..=p.saturating_add(plan.port_range)).collect(),
+    };
+    let mut why = io::Error::from(ErrorKind::AddrInUse);
+    for port in ports {
+        match open_unicast(plan, port) {
+            Ok((socket, at)) if at.port() <= HIGHEST_PORT && accept(at) => return Ok((socket, at)),
+            Ok(_) => {}
+            Err(e) => why = e,
+        }
+    }
+    Err(BindFailure::new(what, why))
+}
+
+fn open_unicast(plan: &UdpPlan, port: u16) -> io::Result<(Socket, SocketAddr)> {
+    let at = SocketAddr::new(plan.ip, port);
+    let s = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    s.set_nonblocking(true)?;
+    // The kernel gives what it may; `rgroups doctor` compares.
+    let _ = s.set_recv_buffer_size(plan.ucast_recv_buf);
+    let _ = s.set_send_buffer_size(plan.ucast_send_buf);
+    match plan.ip {
+        IpAddr::V4(ip) => {
+            s.set_multicast_if_v4(&ip)?;
+            s.set_multicast_ttl_v4(plan.ttl)?;
+            s.set_multicast_loop_v4(true)?;
+        }
+        IpAddr::V6(_) => {
+            s.set_multicast_if_v6(super::bind::interface_index(plan.ip).unwrap_or(0))?;
+            s.set_multicast_hops_v6(plan.ttl)?;
+            s.set_multicast_loop_v6(true)?;
+        }
+    }
+    s.bind(&at.into())?;
+    let at = s.local_addr()?.as_socket().ok_or(ErrorKind::AddrNotAvailable)?;
+    Ok((s, at))
+}
+
+fn bind_multicast(plan: &UdpPlan, group: SocketAddr) -> Result<Socket, BindFailure> {
+    let fail = |e| {
+        let what = format!("multicast {group} on the interface of {}", plan.ip);
+        BindFailure::new(what, e)
+    };
+    open_multicast(plan, group).map_err(fail)
+}
+
+fn open_multicast(plan: &UdpPlan, group: SocketAddr) -> io::Result<Socket> {
+    let s = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
+    s.set_nonblocking(true)?;
+    s.set_reuse_address(true)?;
+    let _ = s.set_recv_buffer_size(plan.mcast_recv_buf);
+    // Bound to the group, a socket sees no other group's packets; elsewhere this is refused.
+    let at = if cfg!(windows) {
+        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), group.port())
+    } else {
+        group
+    };
+    s.bind(&at.into())?;
+    match (group.ip(), plan.ip) {
+        (IpAddr::V4(g), IpAddr::V4(ip)) => {
+            #[cfg(target_os = "linux")]
+            s.set_multicast_all_v4(false)?;
+            s.join_multicast_v4(&g, &ip)?;
+        }
+        (IpAddr::V6(g), IpAddr::V6(_)) => {
+            #[cfg(target_os = "linux")]
+            s.set_multicast_all_v6(false)?;
+            s.join_multicast_v6(&g, super::bind::interface_index(plan.ip).unwrap_or(0))?;
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "bind_addr and mcast_addr are of different IP versions",
+            ));
+        }
+    }
+    Ok(s)
+}

@@ -1,0 +1,87 @@
+//! What the handles of a channel and its driver have in common.
+
+use crate::inbox::Inbox;
+use crate::outbox::Outbox;
+use crate::stats::Stats;
+use crate::{Address, View};
+use rgroups_core::{Time, Uuid};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+use tokio::sync::watch;
+
+/// How a channel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It has not.
+    Running,
+    /// We left; the coordinator confirmed it, or there was nobody else.
+    Confirmed,
+    /// We went without an answer.
+    Unconfirmed,
+}
+
+/// What those who watch views see.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    /// `None` before the first view.
+    pub(crate) view: Option<View>,
+    /// Nothing follows.
+    pub(crate) closed: bool,
+}
+
+/// Real time as the stack sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self { origin: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Shared by all handles and the driver.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) local: Address,
+    pub(crate) name: Arc<str>,
+    pub(crate) cluster: String,
+    pub(crate) clock: Clock,
+    pub(crate) inbox: Inbox,
+    pub(crate) outbox: Outbox,
+    pub(crate) view: watch::Sender<Watched>,
+    pub(crate) ended: watch::Sender<Ended>,
+    pub(crate) names: RwLock<HashMap<Uuid, Arc<str>>>,
+    pub(crate) stats: Mutex<Stats>,
+    pub(crate) blocked: Mutex<Vec<Address>>,
+}
+
+impl Shared {
+    pub(crate) fn name_of(&self, member: Address) -> Option<Arc<str>> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.get(&member.0).cloned()
+    }
+
+    /// The logical name, or the short address. Names come from the network: control characters
+    /// are escaped.
+    pub(crate) fn label(&self, member: Address) -> String {
+        match self.name_of(member) {
+            Some(n) => n.escape_debug().to_string(),
+            None => member.to_string(),
+        }
+    }
+
+    pub(crate) fn labels(&self, members: &[Address]) -> String {
+        members.iter().map(|m| self.label(*m)).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn describe(&self, v: &View) -> String {
+        crate::view::describe(v, |m| self.label(m))
+    }
+}

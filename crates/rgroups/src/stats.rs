@@ -1,0 +1,162 @@
+//! Numbers about a channel: cheap ones that are always at hand, and a full inspection.
+
+use crate::Address;
+use rgroups_core::event::{CreditAccount, WindowGauge, WindowKind};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Counters since the channel connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Messages that flow control admitted.
+    pub msgs_sent: u64,
+    /// Messages handed to [`Events`](crate::Events).
+    pub msgs_received: u64,
+    /// Payload bytes of the messages sent.
+    pub payload_sent: u64,
+    /// Payload bytes of the messages received.
+    pub payload_received: u64,
+    /// Bytes that left through sockets, with headers and retransmissions.
+    pub bytes_sent: u64,
+    /// Bytes that arrived through sockets.
+    pub bytes_received: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Datagrams that the kernel or a full queue refused; the protocols send them again.
+    pub datagrams_dropped: u64,
+    /// System calls that failed without harm.
+    pub socket_errors: u64,
+    /// How long at least one send was waiting for credit.
+    pub blocked_on_credits: Duration,
+    /// Views installed.
+    pub views: u64,
+    /// Of these, merges.
+    pub merges: u64,
+    /// Messages without flow control that were dropped because `inbound_limit` was reached.
+    pub dropped_over_inbound_limit: u64,
+    /// Turns of the driver: an idle member has few.
+    pub turns: u64,
+}
+
+/// What is held where, now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gauges {
+    /// Messages delivered and not yet taken by the reader of `Events`.
+    pub events_queued: u64,
+    /// Their bytes.
+    pub events_queued_bytes: u64,
+    /// Bytes delivered and not yet consumed: what we owe to senders as credit.
+    pub unconsumed_bytes: u64,
+    /// Bytes admitted and not yet taken by the driver.
+    pub outbound_bytes: u64,
+    /// Bytes that may be multicast without waiting.
+    pub multicast_window: u64,
+    /// Who made a send wait for more than a second, if one is waiting; may be this member itself.
+    pub blocked_on: Vec<Address>,
+}
+
+/// Room for sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SendWindow {
+    /// Bytes that may be sent without waiting.
+    pub bytes: u64,
+    /// Whom a larger message would wait for, where that is known.
+    pub blocked_on: Option<Address>,
+}
+
+/// Everything that protocols report about themselves.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Counters and gauges: protocol, name, value.
+    pub counters: Vec<(String, String, u64)>,
+    /// Flow control, multicasts: both halves of the account with each member.
+    pub multicast_credits: Vec<Credit>,
+    /// Flow control, unicasts.
+    pub unicast_credits: Vec<Credit>,
+    /// Windows of the reliable protocols.
+    pub windows: Vec<Window>,
+    /// Members that failure detection suspects.
+    pub suspects: Vec<Address>,
+    /// Physical addresses of members, as far as known.
+    pub physical: Vec<(Address, SocketAddr)>,
+    /// Names of the protocols, bottom first.
+    pub protocols: Vec<String>,
+}
+
+/// Both halves of a flow-control account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Credit {
+    /// The other member (for multicasts also this one).
+    pub peer: Address,
+    /// Bytes granted to us and unused.
+    pub balance: u64,
+    /// `balance` minus what waits; below zero while a send waits.
+    pub shown: i64,
+    /// Bytes that wait for this peer.
+    pub waiting: u64,
+    /// Bytes received from the peer and not consumed.
+    pub unconsumed: u64,
+    /// Bytes consumed and not yet granted back.
+    pub ungranted: u64,
+    /// The most there can be.
+    pub max: u64,
+}
+
+/// State of a window of the reliable protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Window {
+    /// The other member.
+    pub peer: Address,
+    /// `multicast`, `unicast send` or `unicast receive`.
+    pub kind: &'static str,
+    /// Everything up to here is gone.
+    pub low: i64,
+    /// Everything up to here is delivered, or acknowledged.
+    pub delivered: i64,
+    /// The highest number received, or sent.
+    pub received: i64,
+    /// Payload bytes held.
+    pub bytes: u64,
+    /// Messages held.
+    pub messages: u64,
+}
+
+impl From<CreditAccount> for Credit {
+    fn from(a: CreditAccount) -> Self {
+        Self {
+            peer: Address(a.peer),
+            balance: a.balance,
+            shown: a.shown,
+            waiting: a.waiting,
+            unconsumed: a.unconsumed,
+            ungranted: a.ungranted,
+            max: a.max,
+        }
+    }
+}
+
+impl From<WindowGauge> for Window {
+    fn from(w: WindowGauge) -> Self {
+        Self {
+            peer: Address(w.peer),
+            kind: match w.kind {
+                WindowKind::Multicast => "multicast",
+                WindowKind::UnicastSend => "unicast send",
+                WindowKind::UnicastReceive => "unicast receive",
+            },
+            low: w.low,
+            delivered: w.delivered,
+            received: w.received,
+            bytes: w.bytes,
+            messages: w.messages,
+        }
+    }
+}
