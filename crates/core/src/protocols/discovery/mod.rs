@@ -371,3 +371,5 @@ impl Protocol for Discovery {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wire_tests;
