@@ -34,6 +34,7 @@ pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
     check_addresses(plan, problems);
     check_sizes(plan, problems);
     check_times(plan, problems);
+    check_merge_detection(plan, problems);
 }
 
 /// No two layers may be taken for each other.
@@ -196,6 +197,20 @@ fn check_sizes(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
             problems.push(PlanProblem::Doubtful { what });
         }
         Some(_) | None => {}
+    }
+}
+
+/// MERGE3 must know whether a multicast reaches members of other views.
+fn check_merge_detection(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    let Some(transport) = plan.transport() else { return };
+    let multicast = value::<bool>(plan, "MERGE3", "multicast");
+    if multicast == Some(true) && !transport.multicasts() {
+        let what = format!(
+            "MERGE3.multicast=true, but {} multicasts only to members of the own view: partitions \
+             would not find each other; set it to false",
+            transport.name()
+        );
+        problems.push(PlanProblem::BadSetting { what });
     }
 }
 

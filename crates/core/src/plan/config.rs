@@ -7,6 +7,8 @@ use crate::protocols::failure::{
     FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
 };
 use crate::protocols::faults::{Delay, DelayConfig, Discard, DiscardConfig};
+use crate::protocols::gms::{Gms, GmsConfig};
+use crate::protocols::merge3::{Merge3, Merge3Config};
 use crate::protocols::transport::{
     InProcessConfig, TcpConfig, Transport, TransportConfig, UdpConfig,
 };
@@ -104,9 +106,11 @@ protocols! {
     Ping(PingConfig) => Discovery,
     TcpPing(TcpPingConfig) => Discovery,
     LocalPing(LocalPingConfig) => Discovery,
+    Merge3(Merge3Config) => Merge3,
     FdSock2(FdSock2Config) => FdSock2,
     FdAll3(FdAll3Config) => FdAll3,
     VerifySuspect2(VerifySuspect2Config) => VerifySuspect2,
+    Gms(GmsConfig) => Gms,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,
 }
