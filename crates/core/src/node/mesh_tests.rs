@@ -267,3 +267,40 @@ fn a_frozen_peer_costs_a_bounded_queue_and_delays_nobody() {
     n.run(ms(20));
     assert_eq!(n.payloads(2).len(), 11);
 }
+
+#[test]
+fn crashes_and_restarts_in_any_order_end_in_one_usable_connection_per_pair() {
+    for seed in 0..200 {
+        let mut n = net(3, seed);
+        let mut dice = crate::Rng::new(seed);
+        for _ in 0..12 {
+            let i = dice.below(3) as usize;
+            match dice.below(4) {
+                0 => {
+                    n.kill(i, dice.chance(0.5));
+                    n.start(i);
+                }
+                1 => n.leave(i),
+                _ => {}
+            }
+            if n.nodes[i].as_ref().is_none_or(super::Node::is_finished) {
+                n.run(Duration::from_micros(dice.below(3_000)));
+                n.kill(i, false);
+                n.start(i);
+            }
+            n.multicast(dice.below(3) as usize, b"noise");
+            n.run(Duration::from_micros(dice.below(4_000)));
+        }
+        for _ in 0..4 {
+            (0..3).for_each(|i| n.multicast(i, b"settling"));
+            n.run(ms(1_000));
+        }
+        n.delivered.clear();
+        (0..3).for_each(|i| n.multicast(i, b"after"));
+        n.run(ms(50));
+        for i in 0..3 {
+            assert_eq!(n.payloads(i), [b"after", b"after"], "seed {seed}, member {i}");
+            assert_eq!(n.ends_of(i), 2, "seed {seed}, member {i}");
+        }
+    }
+}
