@@ -157,6 +157,8 @@ pub enum Query {
     MergeRunning,
     /// Who is suspected? (failure detection)
     Suspects,
+    /// Who holds back the purging of multicasts? (STABLE; only the coordinator knows)
+    Stability,
     /// How large a message may be before it is cut, that is: what must fit for the first part of
     /// any message to leave. (fragmentation)
     FragmentSize,
@@ -182,10 +184,34 @@ pub enum Answer {
     MergeRunning(bool),
     /// To `Suspects`.
     Suspects(Vec<Uuid>),
+    /// To `Stability`.
+    Stability(StabilityGauge),
     /// To `FragmentSize` and `Reassembling`.
     Bytes(u64),
     /// To `Syncs`.
     Syncs(u64),
+}
+
+/// How the agreement on stable messages stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StabilityGauge {
+    /// At the coordinator: who has not reported in the running round.
+    pub waiting_for: Vec<Uuid>,
+    /// At the coordinator: senders whose messages were not all stable in the last complete round.
+    pub held_back: Vec<HeldBack>,
+    /// Multicast payload bytes delivered here since the last stability.
+    pub bytes: u64,
+}
+
+/// The messages of one sender that are not stable, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// Whose messages.
+    pub sender: Uuid,
+    /// The oldest that is not stable.
+    pub oldest: i64,
+    /// The member that has not delivered it.
+    pub by: Uuid,
 }
 
 /// Whether a message may enter a line of flow control.

@@ -8,4 +8,6 @@
 pub enum Mutant {
     /// MFC and UFC grant what was consumed twice over: receivers are overrun.
     CreditsGrantedTwice,
+    /// NAKACK2 purges at every stability what it has delivered, not what is stable.
+    WindowPurgedTooEarly,
 }

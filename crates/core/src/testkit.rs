@@ -255,3 +255,27 @@ pub(crate) fn exchange(
     }
     panic!("the members never stop talking");
 }
+
+/// Lets time pass for all of them alike, exchanging messages whenever somebody's timer is due.
+pub(crate) fn pass_time(
+    members: &mut [Solo],
+    d: Duration,
+    mut lose: impl FnMut(Uuid, Uuid, &wire::Message) -> bool,
+) {
+    let end = members.iter().map(|m| m.now).max().expect("there is a member") + d;
+    exchange(members, &mut lose);
+    for _ in 0..100_000 {
+        let next = members.iter().filter_map(|m| m.stack.poll_deadline()).min();
+        let Some(next) = next.filter(|at| *at <= end) else {
+            for m in members.iter_mut() {
+                m.run(end.since(m.now));
+            }
+            return exchange(members, &mut lose);
+        };
+        for m in members.iter_mut() {
+            m.run(next.since(m.now));
+        }
+        exchange(members, &mut lose);
+    }
+    panic!("timers never rest");
+}

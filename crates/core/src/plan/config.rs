@@ -9,6 +9,8 @@ use crate::protocols::failure::{
 use crate::protocols::faults::{Delay, DelayConfig, Discard, DiscardConfig};
 use crate::protocols::gms::{Gms, GmsConfig};
 use crate::protocols::merge3::{Merge3, Merge3Config};
+use crate::protocols::reliable::{Nakack2, Nakack2Config, Unicast3, Unicast3Config};
+use crate::protocols::stable::{Stable, StableConfig};
 use crate::protocols::transport::{
     InProcessConfig, TcpConfig, Transport, TransportConfig, UdpConfig,
 };
@@ -110,6 +112,9 @@ protocols! {
     FdSock2(FdSock2Config) => FdSock2,
     FdAll3(FdAll3Config) => FdAll3,
     VerifySuspect2(VerifySuspect2Config) => VerifySuspect2,
+    Nakack2(Nakack2Config) => Nakack2,
+    Unicast3(Unicast3Config) => Unicast3,
+    Stable(StableConfig) => Stable,
     Gms(GmsConfig) => Gms,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,

@@ -1,0 +1,162 @@
+//! Arriving multicasts: into the sender's window, and up in order. Both a lone message and a whole
+//! batch take this path.
+
+use super::super::window::Taken;
+use super::{Nakack2, Phase};
+use crate::wire::{Flags, Header, ProtId, header::NakAckHeader};
+use crate::{Batch, Cx, DropReason, Message, Uuid};
+
+/// What the NAKACK2 header of a message says, if it has one.
+fn header(m: &Message) -> Option<&NakAckHeader> {
+    match m.headers.get(ProtId::NAKACK2)? {
+        Header::NakAck(h) => Some(h),
+        _ => None,
+    }
+}
+
+impl Nakack2 {
+    /// Multicasts of another member. What stays in the batch is delivered by the caller.
+    pub(super) fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let src = batch.src;
+        self.receive_requests(batch, cx);
+        let Some(sender) = self.senders.get_mut(&src) else {
+            return self.drop_foreign(batch, cx);
+        };
+        let window = &mut sender.window;
+        let parking = &mut self.parking;
+        let received = &mut self.counters.received;
+        batch.retain(|m| match header(m) {
+            None => true,
+            Some(NakAckHeader::Msg(n)) => match window.take_in(*n, m, cx.now, parking) {
+                Taken::Deliver => {
+                    *received += 1;
+                    true
+                }
+                Taken::Held => false,
+                Taken::Refused(why) => {
+                    cx.drop_from_peer(why, Some(src));
+                    false
+                }
+            },
+            Some(NakAckHeader::HighestSeqno(n)) => {
+                window.note_highest(*n, cx.now);
+                false
+            }
+            Some(NakAckHeader::XmitRsp(_) | NakAckHeader::XmitReq(_) | NakAckHeader::Ack(_)) => {
+                cx.drop_from_peer(DropReason::Malformed, Some(src));
+                false
+            }
+        });
+        let mut released = Batch::new(src, true, false);
+        while let Some(m) = window.release() {
+            *received += 1;
+            let to = if batch.oob { &mut released } else { &mut *batch };
+            to.push(m.into());
+        }
+        if window.take_answered() {
+            sender.unanswered = 0;
+        }
+        self.schedule.watch(&sender.window.gaps, cx);
+        cx.deliver_up(released);
+    }
+
+    /// A sender without window: not a member, or not yet.
+    fn drop_foreign(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let src = batch.src;
+        batch.retain(|m| {
+            if header(m).is_none() {
+                return true;
+            }
+            self.heard.note(src, m);
+            self.counters.from_non_members += 1;
+            cx.drop_from_peer(DropReason::NotAMember, Some(src));
+            false
+        });
+    }
+
+    /// Our own copies, back from the transport: they are in the window already.
+    pub(super) fn receive_own(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let window = &mut self.own.window;
+        let src = batch.src;
+        let mut upto = window.delivered();
+        batch.retain(|m| match header(m) {
+            None => true,
+            Some(NakAckHeader::Msg(n)) => {
+                let next = *n == window.delivered().wrapping_add(1);
+                if (next || m.has(Flags::OOB)) && window.mark_delivered(*n) {
+                    return true;
+                }
+                if window.holds(*n) {
+                    upto = *n;
+                } else {
+                    cx.drop_from_peer(DropReason::Duplicate, Some(src));
+                }
+                false
+            }
+            Some(_) => false,
+        });
+        let mut released = Batch::new(src, true, false);
+        while upto.wrapping_sub(window.delivered()) > 0 {
+            let Some(m) = window.release() else { break };
+            if m.has(Flags::OOB) {
+                cx.deliver_up(Batch::of(src, m.into()));
+            } else if batch.oob {
+                released.push(m.into());
+            } else {
+                batch.push(m.into());
+            }
+        }
+        cx.deliver_up(released);
+    }
+
+    /// Unicasts with our header: requests, and messages that are sent again to us alone. Those are
+    /// multicasts: they leave the unicast they came in.
+    pub(super) fn receive_unicasts(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let src = batch.src;
+        self.receive_requests(batch, cx);
+        let (mut regular, mut oob) = (Batch::new(src, true, false), Batch::new(src, true, true));
+        batch.retain(|m| match header(m) {
+            None => true,
+            Some(NakAckHeader::XmitRsp(n)) => {
+                let seqno = *n;
+                let mut m = core::mem::take(m);
+                m.dest = None;
+                m.headers.put(ProtId::NAKACK2, Header::NakAck(NakAckHeader::Msg(seqno)));
+                if m.has(Flags::OOB) {
+                    oob.push(m)
+                } else {
+                    regular.push(m)
+                }
+                false
+            }
+            Some(_) => {
+                cx.drop_from_peer(DropReason::Malformed, Some(src));
+                false
+            }
+        });
+        self.counters.xmit_rsps_received += (regular.len() + oob.len()) as u64;
+        for mut b in [oob, regular] {
+            if b.is_empty() || matches!(self.phase, Phase::Joining(_)) || src == cx.local() {
+                continue;
+            }
+            self.receive(&mut b, cx);
+            cx.deliver_up(b);
+        }
+    }
+
+    fn receive_requests(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let is_request = |m: &Message| matches!(header(m), Some(NakAckHeader::XmitReq(_)));
+        if !batch.messages().iter().any(is_request) {
+            return;
+        }
+        let requester: Uuid = batch.src;
+        batch.retain(|m| {
+            if let Some(NakAckHeader::XmitReq(of)) = header(m) {
+                let of = of.as_ref().and_then(crate::wire::Address::uuid);
+                self.serve(requester, of, m, cx);
+                return false;
+            }
+            true
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! Answers to requests for missing multicasts, ours and those of others that we keep.
+//!
+//! Where multicasting costs one packet, the first request for a number is answered to all, unchanged:
+//! whoever else misses it is helped too, and the same request of others within a few milliseconds
+//! is answered with it. Who asks again did not get it and is answered alone.
+
+use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
+use super::Nakack2;
+use crate::wire::{Header, Hints, ProtId, header::NakAckHeader};
+use crate::{Cx, DropReason, Duration, Message, Time, Trace, Uuid};
+use alloc::collections::BTreeMap;
+
+/// Requests of others within this time are answered by what was just multicast.
+const ON_ITS_WAY: Duration = Duration::from_millis(10);
+/// Remembered answers.
+const MOST_REMEMBERED: usize = 8192;
+
+/// When which of our numbers was last multicast again, and who had asked.
+#[derive(Debug, Default)]
+pub(super) struct Resent(BTreeMap<i64, (Time, Uuid)>);
+
+enum How {
+    ToAll,
+    Alone,
+    OnItsWay,
+}
+
+impl Resent {
+    fn how(&mut self, seqno: i64, requester: Uuid, now: Time, interval: Duration) -> How {
+        if let Some((at, asker)) = self.0.get(&seqno) {
+            let ago = now.since(*at);
+            if ago <= ON_ITS_WAY && *asker != requester {
+                return How::OnItsWay;
+            }
+            if ago <= interval * 2 {
+                return How::Alone;
+            }
+        }
+        if self.0.len() >= MOST_REMEMBERED {
+            self.0.pop_first();
+        }
+        self.0.insert(seqno, (now, requester));
+        How::ToAll
+    }
+
+    /// Nobody may ask for these any more.
+    pub(super) fn forget_upto(&mut self, seqno: i64) {
+        while self.0.first_key_value().is_some_and(|(n, _)| *n <= seqno) {
+            self.0.pop_first();
+        }
+    }
+}
+
+impl Nakack2 {
+    /// `requester` asks for messages of `of`.
+    pub(super) fn serve(
+        &mut self,
+        requester: Uuid,
+        of: Option<Uuid>,
+        m: &Message,
+        cx: &mut Cx<'_>,
+    ) {
+        self.counters.xmit_reqs_received += 1;
+        if !self.senders.contains_key(&requester) {
+            return cx.drop_from_peer(DropReason::NotAMember, Some(requester));
+        }
+        let (Some(of), Some(list)) = (of, retransmit::requested(m)) else {
+            return cx.drop_from_peer(DropReason::Malformed, Some(requester));
+        };
+        let own = of == cx.local();
+        let window = match self.senders.get(&of) {
+            _ if own => &self.own.window,
+            Some(s) => &s.window,
+            None => return cx.drop_from_peer(DropReason::Stale, Some(requester)),
+        };
+        let to_all = self.config.use_mcast_xmit && own && self.senders.len() > 1;
+        let mut bytes = 0;
+        for seqno in list.iter().take(MOST_RESENT) {
+            let Some(kept) = window.get(seqno) else {
+                self.counters.not_found += 1;
+                continue;
+            };
+            let how = if to_all {
+                self.resent.how(seqno, requester, cx.now, self.config.xmit_interval)
+            } else {
+                How::Alone
+            };
+            let mut copy = Message::from(kept.clone());
+            copy.src = Some(of.into());
+            copy.hints = Hints::DONT_LOOPBACK;
+            let to = match how {
+                How::OnItsWay => continue,
+                How::ToAll => None,
+                How::Alone => {
+                    copy.dest = Some(requester.into());
+                    let header = Header::NakAck(NakAckHeader::XmitRsp(seqno));
+                    copy.headers.put(ProtId::NAKACK2, header);
+                    self.counters.xmit_rsps_sent += 1;
+                    Some(requester)
+                }
+            };
+            self.counters.retransmissions += 1;
+            cx.trace(|| Trace::Retransmitted { to, of, seqno });
+            bytes += copy.length();
+            cx.send_down(copy);
+            if bytes > MOST_RESENT_BYTES {
+                return;
+            }
+        }
+    }
+}

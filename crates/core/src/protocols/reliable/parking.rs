@@ -1,0 +1,66 @@
+//! Small payloads that stay in a window are copied out of the receive buffer they came in: a few
+//! bytes would keep all of it alive. Copies share chunks, so that one costs no allocation of its own.
+
+use crate::wire::{self, Body};
+use bytes::{Bytes, BytesMut};
+
+/// Payloads up to this length are copied; larger ones are a fair share of their buffer.
+const SMALL: usize = 1024;
+/// The size of a chunk of copies.
+const CHUNK: usize = 16 * 1024;
+
+/// The chunk that is being filled.
+#[derive(Debug, Default)]
+pub(crate) struct Parking {
+    chunk: BytesMut,
+}
+
+impl Parking {
+    /// Makes `m` keepable: its payload owns its memory or is large.
+    pub(crate) fn park(&mut self, m: &mut wire::Message) {
+        match &mut m.body {
+            Body::Bytes(Some(b))
+            | Body::Nio { bytes: Some(b), .. }
+            | Body::Fragment(b)
+            | Body::User(_, b) => self.copy_out(b),
+            // These were built when the message was decoded, or hold nothing.
+            Body::Bytes(None)
+            | Body::Nio { bytes: None, .. }
+            | Body::Empty
+            | Body::Object(_)
+            | Body::Long(_)
+            | Body::Composite(_)
+            | Body::Batch { .. } => {}
+        }
+    }
+
+    fn copy_out(&mut self, b: &mut Bytes) {
+        if b.is_empty() || b.len() > SMALL {
+            return;
+        }
+        if self.chunk.capacity() < b.len() {
+            self.chunk = BytesMut::with_capacity(CHUNK);
+        }
+        self.chunk.extend_from_slice(b);
+        *b = self.chunk.split().freeze();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_payload_leaves_its_buffer_and_a_large_one_stays() {
+        let buffer = Bytes::from(alloc::vec![7u8; 4096]);
+        let mut parking = Parking::default();
+        let mut small = wire::Message::multicast(Body::bytes(buffer.slice(0..10)));
+        let mut large = wire::Message::multicast(Body::bytes(buffer.slice(0..2000)));
+        parking.park(&mut small);
+        parking.park(&mut large);
+        let at = |m: &wire::Message| m.body.as_bytes().map(|b| b.as_ptr());
+        assert_ne!(at(&small), Some(buffer.as_ptr()));
+        assert_eq!(at(&large), Some(buffer.as_ptr()));
+        assert_eq!(small.body.as_bytes(), Some(&buffer.slice(0..10)));
+    }
+}

@@ -1,0 +1,106 @@
+//! When missing messages are asked for: the two timers that reliable layers share, and the request.
+//!
+//! The early timer follows the youngest gap nobody asked for; the tick runs once per interval while
+//! there is anything to do, and not at all in a quiet group.
+
+use super::gaps::{Gaps, RequestLimits};
+use crate::wire::{self, Address, Body, Flags, Header, Object, ProtId, SeqnoList};
+use crate::{Cx, Duration, Time, TimerKey};
+
+/// Early requests are due.
+pub(super) const EARLY: TimerKey = TimerKey(1);
+/// A round is over.
+pub(super) const TICK: TimerKey = TimerKey(2);
+
+/// Lists per window and round: what is still missing then waits for the next round.
+const LISTS: usize = 32;
+/// Messages that one request is answered with; the requester asks again for the rest.
+pub(super) const MOST_RESENT: usize = 8192;
+/// Payload bytes that one request is answered with.
+pub(super) const MOST_RESENT_BYTES: usize = 2_000_000;
+
+/// The schedule of one layer.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    pub(super) interval: Duration,
+    pub(super) delay: Duration,
+    pub(super) limits: RequestLimits,
+    early_at: Option<Time>,
+    ticking: bool,
+}
+
+impl Schedule {
+    /// Rounds of `interval`, early requests after `delay`, lists that span up to `bits` numbers.
+    pub(super) fn new(interval: Duration, delay: Duration, bits: u32) -> Self {
+        let limits = RequestLimits { bits: bits.max(1), lists: LISTS };
+        Self { interval, delay, limits, early_at: None, ticking: false }
+    }
+
+    /// Something is missing in a window with these gaps, or may be: arms what is needed.
+    pub(super) fn watch(&mut self, gaps: &Gaps, cx: &mut Cx<'_>) {
+        if gaps.is_empty() {
+            return;
+        }
+        self.tick_later(cx);
+        let Some(at) = gaps.next_early(self.delay).filter(|_| self.delay < self.interval) else {
+            return;
+        };
+        if self.early_at.is_none_or(|armed| at < armed) {
+            // Lists that did not fit are due at once, but not in the same turn again.
+            let at = at.max(cx.now + LEAST_PAUSE);
+            self.early_at = Some(at);
+            cx.arm(EARLY, at);
+        }
+    }
+
+    /// The tick is wanted.
+    pub(super) fn tick_later(&mut self, cx: &mut Cx<'_>) {
+        if !self.ticking {
+            self.ticking = true;
+            cx.arm(TICK, cx.now + self.interval);
+        }
+    }
+
+    /// The early timer fired.
+    pub(super) fn early_fired(&mut self) {
+        self.early_at = None;
+    }
+
+    /// The tick fired.
+    pub(super) fn tick_fired(&mut self) {
+        self.ticking = false;
+    }
+
+    /// Back to no timers.
+    pub(super) fn reset(&mut self, cx: &mut Cx<'_>) {
+        (self.early_at, self.ticking) = (None, false);
+        cx.disarm(EARLY);
+        cx.disarm(TICK);
+    }
+}
+
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
+
+/// A request for the numbers in `list`.
+pub(super) fn request(to: Address, id: ProtId, header: Header, list: SeqnoList) -> wire::Message {
+    wire::Message::unicast(to, Body::object(Object::SeqnoList(list)))
+        .with_flags(Flags::OOB | Flags::NO_FC)
+        .with_header(id, header)
+}
+
+/// The numbers a request names.
+pub(super) fn requested(m: &wire::Message) -> Option<&SeqnoList> {
+    match &m.body {
+        Body::Object(Some(o)) => match &**o {
+            Object::SeqnoList(list) => Some(list),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The first and the last number of a list, for traces.
+pub(super) fn range(list: &SeqnoList) -> (i64, i64) {
+    let last = list.offset.wrapping_add(i64::from(list.size) - 1);
+    (list.offset, last)
+}

@@ -1,0 +1,286 @@
+//! The receiving half of a connection: into the window and up in order, acknowledged when enough
+//! came or the round is over, asked for when missing.
+
+use super::super::retransmit;
+use super::super::window::{Limits, Taken, Window};
+use super::aside::Offered;
+use super::{Standing, Unicast3, header};
+use crate::wire::{Flags, header::UnicastHeader};
+use crate::{Batch, Cx, DropReason, Duration, Message, Time, Uuid};
+use alloc::vec::Vec;
+
+/// What one peer sends us.
+#[derive(Debug)]
+pub(super) struct ReceiveConnection {
+    pub(super) window: Window,
+    pub(super) standing: Standing,
+    conn_id: i16,
+    /// Messages since the last acknowledgement, duplicates included: their sender wants to know.
+    unacknowledged: u32,
+    used_at: Time,
+}
+
+/// Bytes per peer that may wait for their turn.
+const HELD: u64 = 64_000_000;
+/// Connections; above it no new ones of peers that are not in the view.
+const MOST_CONNECTIONS: usize = 8192;
+/// A message of an older connection within this time is a late copy. After it, the peer has lost its
+/// count of connections, or gone through all numbers.
+const LATE_COPIES: Duration = Duration::from_secs(10);
+
+/// Which connection a message belongs to.
+enum Belongs {
+    /// The one we know.
+    Here,
+    /// One that begins with it.
+    Begins,
+    /// A newer one whose beginning is missing.
+    BeginningMissed,
+    /// An older one.
+    Past,
+}
+
+/// Whether connection `id` was opened after `than`: numbers have 15 bits and wrap.
+fn is_newer(id: i16, than: i16) -> bool {
+    let ahead = id.wrapping_sub(than) & i16::MAX;
+    ahead != 0 && ahead < 1 << 14
+}
+
+impl Unicast3 {
+    /// Unicasts of another member. What stays in the batch is delivered by the caller.
+    pub(super) fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let peer = batch.src;
+        let mut early = Batch::new(peer, false, true);
+        let mut data = false;
+        batch.retain(|m| match header(m) {
+            None => true,
+            Some(UnicastHeader::Data { seqno, conn_id, first }) => {
+                data = true;
+                match self.belongs(peer, conn_id, first, cx.now) {
+                    Belongs::Here => self.take_in(peer, seqno, m, cx),
+                    Belongs::Begins => self.begin(peer, conn_id, seqno, m, &mut early, cx),
+                    Belongs::BeginningMissed => {
+                        self.set_aside(peer, conn_id, seqno, m, cx);
+                        false
+                    }
+                    Belongs::Past => {
+                        cx.drop_from_peer(DropReason::Stale, Some(peer));
+                        false
+                    }
+                }
+            }
+            Some(UnicastHeader::Ack { seqno, conn_id, timestamp }) => {
+                self.acknowledged(peer, conn_id, seqno, timestamp, cx);
+                false
+            }
+            Some(UnicastHeader::SendFirstSeqno { timestamp }) => {
+                self.send_first(peer, timestamp, cx);
+                false
+            }
+            Some(UnicastHeader::XmitReq) => {
+                self.serve(peer, retransmit::requested(m), cx);
+                false
+            }
+            Some(UnicastHeader::Close { conn_id }) => {
+                self.closed(peer, conn_id);
+                false
+            }
+        });
+        if data {
+            self.finish(batch, early, cx);
+        }
+    }
+
+    fn belongs(&self, peer: Uuid, conn_id: i16, first: bool, now: Time) -> Belongs {
+        match self.receives.get(&peer) {
+            Some(c) if c.conn_id == conn_id => Belongs::Here,
+            Some(c) if !is_newer(conn_id, c.conn_id) && now.since(c.used_at) < LATE_COPIES => {
+                Belongs::Past
+            }
+            Some(_) | None if first => Belongs::Begins,
+            Some(_) | None => Belongs::BeginningMissed,
+        }
+    }
+
+    /// A message of the known connection. True if it is to be delivered in its place.
+    fn take_in(&mut self, peer: Uuid, seqno: i64, m: &mut Message, cx: &mut Cx<'_>) -> bool {
+        let Some(conn) = self.receives.get_mut(&peer) else { return false };
+        conn.used_at = cx.now;
+        conn.standing = Standing::Open;
+        let taken = conn.window.take_in(seqno, m, cx.now, &mut self.parking);
+        if taken != Taken::Refused(DropReason::OverLimit) {
+            conn.unacknowledged += 1;
+        }
+        match taken {
+            Taken::Deliver => {
+                self.counters.received += 1;
+                true
+            }
+            Taken::Held => false,
+            Taken::Refused(why) => {
+                cx.drop_from_peer(why, Some(peer));
+                false
+            }
+        }
+    }
+
+    /// A connection begins with `m`; what waited for it follows.
+    fn begin(
+        &mut self,
+        peer: Uuid,
+        conn_id: i16,
+        seqno: i64,
+        m: &mut Message,
+        early: &mut Batch,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let known = self.receives.contains_key(&peer) || cx.is_member(peer);
+        if !known && self.receives.len() >= MOST_CONNECTIONS {
+            cx.drop_from_peer(DropReason::OverLimit, Some(peer));
+            return false;
+        }
+        let limits = Limits { held: HELD, kept: None };
+        let conn = ReceiveConnection {
+            window: Window::new(seqno.wrapping_sub(1), limits),
+            standing: Standing::Open,
+            conn_id,
+            unacknowledged: 0,
+            used_at: cx.now,
+        };
+        self.receives.insert(peer, conn);
+        let deliver = self.take_in(peer, seqno, m, cx);
+        for (seqno, mut m) in self.aside.take(peer, conn_id) {
+            let Some(conn) = self.receives.get_mut(&peer) else { break };
+            if m.has(Flags::OOB) {
+                if self.take_in(peer, seqno, &mut m, cx) {
+                    early.push(m);
+                }
+            } else {
+                // It must not be delivered ahead of `m`, which is still on its way up.
+                let _ = conn.window.hold_arrival(seqno, &mut m, cx.now, &mut self.parking);
+                conn.unacknowledged += 1;
+            }
+        }
+        self.reap_later(cx);
+        deliver
+    }
+
+    fn set_aside(
+        &mut self,
+        peer: Uuid,
+        conn_id: i16,
+        seqno: i64,
+        m: &mut Message,
+        cx: &mut Cx<'_>,
+    ) {
+        let pause = self.config.sync_min_interval;
+        match self.aside.offer(peer, conn_id, seqno, m, cx.now, pause) {
+            Offered::Ask => {
+                let timestamp = self.next_stamp();
+                let ask = UnicastHeader::SendFirstSeqno { timestamp };
+                self.counters.first_asked += 1;
+                cx.send_down(Self::control(peer, Flags::OOB | Flags::NO_FC, ask));
+            }
+            Offered::Wait => {}
+            Offered::Full => cx.drop_from_peer(DropReason::OverLimit, Some(peer)),
+        }
+        self.reap_later(cx);
+    }
+
+    /// Messages arrived: what is ready follows, and the sender is told, now or soon.
+    fn finish(&mut self, batch: &mut Batch, mut early: Batch, cx: &mut Cx<'_>) {
+        let peer = batch.src;
+        let Some(conn) = self.receives.get_mut(&peer) else { return };
+        let mut released = Batch::new(peer, false, false);
+        while let Some(m) = conn.window.release() {
+            self.counters.received += 1;
+            let to = if m.has(Flags::OOB) {
+                &mut early
+            } else if batch.oob {
+                &mut released
+            } else {
+                &mut *batch
+            };
+            to.push(m.into());
+        }
+        self.schedule.watch(&conn.window.gaps, cx);
+        if conn.unacknowledged >= self.config.ack_threshold {
+            self.acknowledge(peer, cx);
+        } else if conn.unacknowledged > 0 {
+            self.schedule.tick_later(cx);
+        }
+        cx.deliver_up(early);
+        cx.deliver_up(released);
+    }
+
+    fn closed(&mut self, peer: Uuid, conn_id: i16) {
+        if self.receives.get(&peer).is_some_and(|c| c.conn_id == conn_id) {
+            self.receives.remove(&peer);
+        }
+    }
+
+    /// Tells `peer` what we have of it.
+    fn acknowledge(&mut self, peer: Uuid, cx: &mut Cx<'_>) {
+        let timestamp = self.next_stamp();
+        let Some(conn) = self.receives.get_mut(&peer) else { return };
+        conn.unacknowledged = 0;
+        let (seqno, conn_id) = (conn.window.delivered(), conn.conn_id);
+        self.counters.acks_sent += 1;
+        let ack = UnicastHeader::Ack { seqno, conn_id, timestamp };
+        cx.send_down(Self::control(peer, Flags::NO_FC, ack));
+    }
+
+    /// Acknowledges whatever has not been.
+    pub(super) fn acknowledge_all(&mut self, cx: &mut Cx<'_>) {
+        let owed = self.receives.iter().filter(|(_, c)| c.unacknowledged > 0);
+        for peer in owed.map(|(m, _)| *m).collect::<Vec<_>>() {
+            self.acknowledge(peer, cx);
+        }
+    }
+
+    /// Asks for what is missing: early, or in the round.
+    pub(super) fn request_missing(&mut self, cx: &mut Cx<'_>, early: bool) {
+        let schedule = &self.schedule;
+        let mut requests = Vec::new();
+        for (peer, conn) in &mut self.receives {
+            let gaps = &mut conn.window.gaps;
+            let lists = if early {
+                gaps.early(cx.now, schedule.delay, schedule.limits)
+            } else {
+                gaps.round(cx.now, schedule.interval, schedule.limits)
+            };
+            requests.extend(lists.into_iter().map(|l| (*peer, l)));
+        }
+        for (peer, list) in requests {
+            self.request(peer, list, cx);
+        }
+        for conn in self.receives.values() {
+            self.schedule.watch(&conn.window.gaps, cx);
+        }
+    }
+
+    /// Removes connections that are over: longer idle than the sender, who closes first.
+    pub(super) fn reap_receives(&mut self, now: Time) {
+        let idle = self.config.conn_expiry_timeout * 2;
+        let over: Vec<Uuid> = self
+            .receives
+            .iter()
+            .filter(|(_, c)| self.is_over(c.standing, c.used_at, idle, now))
+            .map(|(m, _)| *m)
+            .collect();
+        for peer in over {
+            self.receives.remove(&peer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_number_that_wrapped_is_newer() {
+        assert!(is_newer(1, 0) && is_newer(0, i16::MAX) && is_newer(5, i16::MAX - 5));
+        assert!(!is_newer(0, 0) && !is_newer(0, 1) && !is_newer(i16::MAX, 0));
+    }
+}

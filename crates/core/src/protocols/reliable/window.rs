@@ -1,0 +1,386 @@
+//! The numbered messages between one sender and one receiver, at either end: what is missing, what
+//! waits for its turn, what is kept for others.
+//!
+//! `low <= delivered <= received`: everything up to `low` is gone, everything up to `delivered` was
+//! handed on, `received` is the highest number that is here. Numbers are compared by difference, so
+//! a window may start anywhere (JGroups' `Table` and its JGRP-1950). A message further ahead than
+//! [`MAX_AHEAD`], or ahead of its turn when [`Limits::held`] bytes already wait, is refused; it comes
+//! again when it is asked for.
+
+use super::gaps::Gaps;
+use super::parking::Parking;
+use super::slots::{Slot, Slots};
+use crate::wire::{self, Flags, SeqnoPair};
+use crate::{DropReason, Message, Time};
+
+/// How far ahead of what is delivered a number may be.
+pub(crate) const MAX_AHEAD: i64 = 1 << 20;
+/// What a message counts at least when memory is bounded: empty ones are not free.
+const LEAST_COST: u64 = 128;
+
+/// What a window may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes that wait for their turn.
+    pub(crate) held: u64,
+    /// Bytes kept after delivery; `None`: delivered messages go at once.
+    pub(crate) kept: Option<u64>,
+}
+
+/// What became of an arriving message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is to be delivered now.
+    Deliver,
+    /// The window took it.
+    Held,
+    /// It is to be dropped.
+    Refused(DropReason),
+}
+
+/// One window.
+#[derive(Debug)]
+pub(crate) struct Window {
+    low: i64,
+    delivered: i64,
+    received: i64,
+    limits: Limits,
+    slots: Slots,
+    pub(crate) gaps: Gaps,
+    messages: u64,
+    bytes: u64,
+    held: u64,
+    evicted: u64,
+    answered: bool,
+}
+
+impl Window {
+    /// A window whose next number is `delivered + 1`.
+    pub(crate) fn new(delivered: i64, limits: Limits) -> Self {
+        Self {
+            low: delivered,
+            delivered,
+            received: delivered,
+            limits,
+            slots: Slots::new(delivered.wrapping_add(1)),
+            gaps: Gaps::default(),
+            messages: 0,
+            bytes: 0,
+            held: 0,
+            evicted: 0,
+            answered: false,
+        }
+    }
+
+    /// A window of messages to send, kept until acknowledged or stable.
+    pub(crate) fn for_sending() -> Self {
+        Self::new(0, Limits { held: u64::MAX, kept: Some(u64::MAX) })
+    }
+
+    /// A number arrived with `m`. Out-of-band messages are delivered on arrival, once; regular ones
+    /// in their turn. While a message in turn waits to be released, whatever arrives waits behind it.
+    pub(crate) fn take_in(
+        &mut self,
+        seqno: i64,
+        m: &mut Message,
+        now: Time,
+        parking: &mut Parking,
+    ) -> Taken {
+        let next = match self.admit(seqno) {
+            Ok(ahead) => ahead == 1,
+            Err(why) => return Taken::Refused(why),
+        };
+        if !next && !m.has(Flags::OOB) {
+            return self.hold_arrival(seqno, m, now, parking);
+        }
+        self.arrived(seqno, now);
+        self.deliver_arrival(seqno, &m.wire, next, parking);
+        Taken::Deliver
+    }
+
+    /// As [`Window::take_in`], but a regular message waits to be released even if it is its turn.
+    pub(crate) fn hold_arrival(
+        &mut self,
+        seqno: i64,
+        m: &mut Message,
+        now: Time,
+        parking: &mut Parking,
+    ) -> Taken {
+        if let Err(why) = self.admit(seqno) {
+            return Taken::Refused(why);
+        }
+        self.arrived(seqno, now);
+        let mut m = core::mem::take(m).wire;
+        parking.park(&mut m);
+        self.hold(seqno, m);
+        Taken::Held
+    }
+
+    /// How far `seqno` is ahead of what is delivered, if it is new and there is room for it.
+    fn admit(&self, seqno: i64) -> Result<i64, DropReason> {
+        let ahead = seqno.wrapping_sub(self.delivered);
+        if ahead <= 0 {
+            let below = seqno.wrapping_sub(self.low) <= 0;
+            return Err(if below { DropReason::BelowWindow } else { DropReason::Duplicate });
+        }
+        if !matches!(self.slots.get(seqno), None | Some(Slot::Empty)) {
+            return Err(DropReason::Duplicate);
+        }
+        let full = ahead > 1 && self.held >= self.limits.held;
+        if full || ahead > MAX_AHEAD { Err(DropReason::OverLimit) } else { Ok(ahead) }
+    }
+
+    /// The next message in turn, if it is here: delivered with this call.
+    pub(crate) fn release(&mut self) -> Option<wire::Message> {
+        self.deliver_held(self.delivered.wrapping_add(1))
+    }
+
+    /// Delivers the waiting message `seqno`, in or out of turn. `None` if it does not wait.
+    pub(crate) fn deliver_held(&mut self, seqno: i64) -> Option<wire::Message> {
+        if self.limits.kept.is_some() {
+            let copy = self.get(seqno)?.clone();
+            return self.mark_delivered(seqno).then_some(copy);
+        }
+        if !self.holds(seqno) {
+            return None;
+        }
+        let Slot::Held(m) = self.slots.take(seqno) else { return None };
+        self.held -= cost(&m);
+        self.uncount(&m);
+        self.slots.put(seqno, Slot::Spent, self.low);
+        self.advance();
+        Some(m)
+    }
+
+    /// The waiting message `seqno` is delivered by other means (windows that keep messages). False
+    /// if it does not wait.
+    pub(crate) fn mark_delivered(&mut self, seqno: i64) -> bool {
+        let Some(slot @ Slot::Held(_)) = self.slots.get_mut(seqno) else { return false };
+        let Slot::Held(m) = core::mem::take(slot) else { return false };
+        self.held -= cost(&m);
+        *slot = Slot::Delivered(m);
+        self.advance();
+        true
+    }
+
+    /// Adds a message of our own and returns its number; it waits for its copy to come back.
+    pub(crate) fn append(&mut self, seal: impl FnOnce(i64) -> wire::Message) -> i64 {
+        let seqno = self.received.wrapping_add(1);
+        self.received = seqno;
+        self.hold(seqno, seal(seqno));
+        seqno
+    }
+
+    /// Whether `seqno` is here and not delivered.
+    pub(crate) fn holds(&self, seqno: i64) -> bool {
+        matches!(self.slots.get(seqno), Some(Slot::Held(_)))
+    }
+
+    /// The message `seqno`, delivered or not, if it is still here.
+    pub(crate) fn get(&self, seqno: i64) -> Option<&wire::Message> {
+        match self.slots.get(seqno)? {
+            Slot::Held(m) | Slot::Delivered(m) => Some(m),
+            Slot::Empty | Slot::Spent => None,
+        }
+    }
+
+    /// The sender has sent up to `seqno`: what of it is not here is missing.
+    pub(crate) fn note_highest(&mut self, seqno: i64, now: Time) {
+        let limit = self.delivered.wrapping_add(MAX_AHEAD);
+        let upto = if seqno.wrapping_sub(limit) > 0 { limit } else { seqno };
+        let known = self.known();
+        if upto.wrapping_sub(known) > 0 {
+            self.gaps.open(known.wrapping_add(1), upto, now);
+        }
+    }
+
+    /// Drops everything up to `upto`, but never what is not delivered. Returns the new low mark if
+    /// it moved.
+    pub(crate) fn purge(&mut self, upto: i64) -> Option<i64> {
+        let capped = upto.wrapping_sub(self.delivered) > 0;
+        let upto = if capped { self.delivered } else { upto };
+        self.drop_upto(upto)
+    }
+
+    /// The receiver has everything up to `upto` (send windows): drops it. False if that is no news
+    /// or was never sent.
+    pub(crate) fn acknowledge(&mut self, upto: i64) -> bool {
+        if upto.wrapping_sub(self.received) > 0 || upto.wrapping_sub(self.low) <= 0 {
+            return false;
+        }
+        if upto.wrapping_sub(self.delivered) > 0 {
+            self.delivered = upto;
+        }
+        self.drop_upto(upto).is_some()
+    }
+
+    fn drop_upto(&mut self, upto: i64) -> Option<i64> {
+        if upto.wrapping_sub(self.low) <= 0 {
+            return None;
+        }
+        while self.low != upto {
+            if self.slots.is_empty() {
+                self.low = upto;
+                break;
+            }
+            self.low = self.low.wrapping_add(1);
+            self.drop_slot(self.low);
+        }
+        self.slots.trim(self.low);
+        self.slots.clear_if_drained(self.low, self.received);
+        Some(self.low)
+    }
+
+    fn drop_slot(&mut self, seqno: i64) {
+        match self.slots.take(seqno) {
+            Slot::Held(m) => {
+                self.held -= cost(&m);
+                self.uncount(&m);
+            }
+            Slot::Delivered(m) => self.uncount(&m),
+            Slot::Empty | Slot::Spent => {}
+        }
+    }
+
+    /// Books the arrival of a new number: what it jumped over is missing.
+    fn arrived(&mut self, seqno: i64, now: Time) {
+        let known = self.known();
+        let beyond = seqno.wrapping_sub(known);
+        if beyond > 1 {
+            self.gaps.open(known.wrapping_add(1), seqno.wrapping_sub(1), now);
+        } else if beyond <= 0 && self.gaps.fill(seqno, now) {
+            self.answered = true;
+        }
+        if seqno.wrapping_sub(self.received) > 0 {
+            self.received = seqno;
+        }
+    }
+
+    fn deliver_arrival(
+        &mut self,
+        seqno: i64,
+        m: &wire::Message,
+        next: bool,
+        parking: &mut Parking,
+    ) {
+        if self.limits.kept.is_some() {
+            let mut copy = m.clone();
+            parking.park(&mut copy);
+            self.count(&copy);
+            self.slots.put(seqno, Slot::Delivered(copy), self.low);
+        } else if !next {
+            self.slots.put(seqno, Slot::Spent, self.low);
+        } else if self.slots.is_empty() {
+            self.delivered = seqno;
+            self.low = seqno;
+            return;
+        } else {
+            self.slots.put(seqno, Slot::Spent, self.low);
+        }
+        self.advance();
+    }
+
+    fn hold(&mut self, seqno: i64, m: wire::Message) {
+        self.held += cost(&m);
+        self.count(&m);
+        self.slots.put(seqno, Slot::Held(m), self.low);
+    }
+
+    /// Moves the delivered mark over what was delivered ahead of its turn, and the low mark over
+    /// what is not kept.
+    fn advance(&mut self) {
+        loop {
+            let next = self.delivered.wrapping_add(1);
+            if !matches!(self.slots.get(next), Some(Slot::Delivered(_) | Slot::Spent)) {
+                break;
+            }
+            self.delivered = next;
+        }
+        match self.limits.kept {
+            None => {
+                self.drop_upto(self.delivered);
+            }
+            Some(limit) => self.evict(limit),
+        }
+    }
+
+    fn evict(&mut self, limit: u64) {
+        while self.kept_cost() > limit && self.low != self.delivered {
+            self.low = self.low.wrapping_add(1);
+            self.drop_slot(self.low);
+            self.evicted += 1;
+            self.slots.trim(self.low);
+        }
+    }
+
+    /// The memory of what is kept after delivery.
+    fn kept_cost(&self) -> u64 {
+        (self.bytes.max(self.messages * LEAST_COST)).saturating_sub(self.held)
+    }
+
+    fn count(&mut self, m: &wire::Message) {
+        self.messages += 1;
+        self.bytes += m.length() as u64;
+    }
+
+    fn uncount(&mut self, m: &wire::Message) {
+        self.messages -= 1;
+        self.bytes -= m.length() as u64;
+    }
+
+    /// The highest number known to exist.
+    pub(crate) fn known(&self) -> i64 {
+        match self.gaps.highest() {
+            Some(g) if g.wrapping_sub(self.received) > 0 => g,
+            Some(_) | None => self.received,
+        }
+    }
+
+    /// The delivered and received marks, as digests have them.
+    pub(crate) fn pair(&self) -> SeqnoPair {
+        SeqnoPair { delivered: self.delivered, received: self.received }
+    }
+
+    /// Everything up to here is gone.
+    pub(crate) fn low(&self) -> i64 {
+        self.low
+    }
+
+    /// Everything up to here was handed on (send windows: acknowledged).
+    pub(crate) fn delivered(&self) -> i64 {
+        self.delivered
+    }
+
+    /// The highest number that is here (send windows: sent).
+    pub(crate) fn received(&self) -> i64 {
+        self.received
+    }
+
+    /// Messages in the window.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Their payload bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Delivered messages that went before they were stable, because there was no room.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Whether something that had been asked for arrived since the last call.
+    pub(crate) fn take_answered(&mut self) -> bool {
+        core::mem::take(&mut self.answered)
+    }
+}
+
+fn cost(m: &wire::Message) -> u64 {
+    (m.length() as u64).max(LEAST_COST)
+}
+
+#[cfg(test)]
+#[path = "window_tests.rs"]
+mod tests;
