@@ -10,4 +10,8 @@ pub enum Mutant {
     CreditsGrantedTwice,
     /// NAKACK2 purges at every stability what it has delivered, not what is stable.
     WindowPurgedTooEarly,
+    /// GMS acknowledges every third view without installing it.
+    ViewSkipped,
+    /// GMS applies the difference between two views to whatever view it has.
+    DeltaOnWrongBase,
 }

@@ -9,7 +9,9 @@ use super::payload::{self, JoinAnswer};
 use super::{Gms, JOIN, Role};
 use crate::event::Found;
 use crate::wire::SeqnoPair;
-use crate::{AppEvent, Cx, Digest, Dir, DropReason, Event, Message, Purpose, Trace, Uuid, View};
+use crate::{
+    AppEvent, Cx, Digest, Dir, DropReason, Event, Message, Purpose, Time, Trace, Uuid, View,
+};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,7 +19,7 @@ use alloc::vec::Vec;
 /// How often the same coordinator is asked.
 const ATTEMPTS_PER_COORDINATOR: u32 = 2;
 
-/// How many discoveries in a row may find nobody to ask, before we act ourselves.
+/// How many discoveries in a row wait for the same joiner to form the group.
 const ROUNDS: u32 = 3;
 
 /// What happened so far in this attempt to join.
@@ -29,19 +31,13 @@ pub(super) struct JoinHistory {
     discounted: BTreeSet<Uuid>,
     /// How many requests were sent in all.
     attempts: u32,
-    /// Discoveries in a row that found a group but nobody who leads it.
-    leaderless: u32,
+    /// Since when every discovery found a group but nobody to ask in it.
+    leaderless_since: Option<Time>,
     /// The joiner that should form the group, and in how many discoveries it did not.
     awaited: Option<(Uuid, u32)>,
 }
 
 impl JoinHistory {
-    /// Notes that the group has members and no coordinator to ask; whether to look again.
-    fn look_again(&mut self) -> bool {
-        self.leaderless += 1;
-        self.leaderless <= ROUNDS
-    }
-
     /// Who of these joiners forms the group. One that never does is passed over in the end.
     fn founder(&mut self, local: Uuid, others: &BTreeSet<Uuid>) -> Uuid {
         loop {
@@ -101,16 +97,17 @@ impl Gms {
         let coordinators: BTreeSet<Uuid> =
             others.iter().filter(believed).filter(|f| f.coordinator).map(|f| f.member).collect();
         if !coordinators.is_empty() {
-            self.join.leaderless = 0;
+            self.join.leaderless_since = None;
             return self.ask_one_of(&coordinators, cx);
         }
         let a_group = others.iter().any(|f| f.server);
         if a_group {
-            match self.join.look_again() {
+            // Its coordinator has gone, or is too busy to answer: a merge, say. It may still do so.
+            let since = *self.join.leaderless_since.get_or_insert(cx.now);
+            return match cx.now.since(since) < self.config.join_timeout {
                 true => self.pause(cx),
                 false => self.form_group(cx),
-            }
-            return;
+            };
         }
         let joiners: BTreeSet<Uuid> = others.iter().map(|f| f.member).collect();
         if self.join.founder(local, &joiners) == local {

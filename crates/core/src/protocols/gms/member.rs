@@ -3,6 +3,8 @@
 
 use super::payload::{self, Announced, Misfit};
 use super::{Gms, MAX_EXCLUDED, Role};
+#[cfg(feature = "mutants")]
+use crate::mutants::Mutant;
 use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Uuid, View};
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -47,6 +49,11 @@ impl Gms {
         self.highest_id = self.highest_id.max(id.id);
         let (view, digest) = match announced {
             Announced::Full(view, digest) => (view, digest),
+            #[cfg(feature = "mutants")]
+            Announced::Delta(change) if cx.mutant(Mutant::DeltaOnWrongBase) => {
+                let Ok(view) = change.force(&current) else { return };
+                (view, None)
+            }
             Announced::Delta(change) => match change.apply(&current) {
                 Ok(view) => (view, None),
                 Err(Misfit::WrongBase) => return self.ask_for_view(src, cx),
@@ -68,6 +75,10 @@ impl Gms {
             // rest of the group lives on without us.
             self.counters.views_refused += 1;
             return cx.drop_from_peer(DropReason::Stale, Some(src));
+        }
+        #[cfg(feature = "mutants")]
+        if cx.mutant(Mutant::ViewSkipped) && view.id.id % 3 == 2 {
+            return cx.send_down(payload::view_ack(src));
         }
         let windows = match (view.is_merge(), digest) {
             (true, Some(digest)) => Windows::Merge(digest),

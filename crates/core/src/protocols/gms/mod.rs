@@ -443,11 +443,20 @@ impl Gms {
             cx.deliver_up(earlier);
             self.receive(src, &h, &m, cx);
             if self.view.as_deref().map(|v| v.id) != before {
-                let mut later = batch.like();
-                rest.for_each(|m| later.push(m));
-                return cx.up_again(later);
+                return self.after_view(batch, rest, cx);
             }
         }
         batch.replace(pass.take_all());
+    }
+
+    /// What is behind a view in its batch. Nothing of a sender that is not in the view is passed up
+    /// after it.
+    fn after_view(&mut self, batch: &Batch, rest: impl Iterator<Item = Message>, cx: &mut Cx<'_>) {
+        let mut later = batch.like();
+        rest.for_each(|m| later.push(m));
+        if batch.multicast && !self.is_member(batch.src) && !later.is_empty() {
+            return cx.drop_from_peer(DropReason::NotAMember, Some(batch.src));
+        }
+        cx.up_again(later);
     }
 }

@@ -207,6 +207,11 @@ impl Change {
         if self.reference != base.id {
             return Err(Misfit::WrongBase);
         }
+        self.force(base)
+    }
+
+    /// The same without looking whether `base` is the right one.
+    pub(super) fn force(&self, base: &View) -> Result<View, Misfit> {
         let mut members: Vec<Uuid> =
             base.members.iter().copied().filter(|m| !self.left.contains(m)).collect();
         for m in &self.joined {

@@ -148,7 +148,7 @@ fn a_late_answer_of_an_earlier_attempt_counts() {
 #[test]
 fn a_silent_coordinator_is_asked_twice_and_then_passed_over() {
     let mut c = joiner();
-    c.run(ms(5000));
+    c.run(ms(6500));
     let asked = c.facts(9).iter().filter(|t| matches!(t, Trace::JoinAttempt { .. })).count();
     assert_eq!(asked, 2);
     assert_eq!(c.seen_by(9), [9]);
@@ -194,8 +194,17 @@ fn a_group_without_reachable_coordinator_does_not_hold_up_a_joiner_for_ever() {
     let mut c = Cluster::idle(0);
     *c.world.lock().unwrap() = Vec::from([found(1, true, false)]);
     c.add(2, GmsConfig::default());
-    c.run(ms(500));
+    c.run(ms(2300));
     assert_eq!(c.seen_by(2), [2]);
+}
+
+#[test]
+fn a_coordinator_that_is_busy_for_long_still_lets_the_joiner_in() {
+    let mut c = joiner();
+    c.run(ms(5500));
+    let v = view(4, &[1, 9]);
+    c.at(9).arrive(1, welcome(&v, &digest_of(&v)));
+    assert_eq!(c.seen_by(9), [1, 9]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Behaviour of GMS over a perfect network and a reliable layer that only knows digests.
 
+mod churn;
 mod crash;
 mod holding;
 mod joining;
