@@ -166,6 +166,8 @@ pub enum SyncEnd {
     TimedOut,
     /// The channel was closed.
     Closed,
+    /// The caller gave the wait up; the message stays sent.
+    Abandoned,
 }
 
 /// Why a message was not sent. None of these uses up a sequence number.

@@ -31,6 +31,8 @@ pub mod stack;
 pub mod tag;
 #[cfg(test)]
 pub(crate) mod testkit;
+#[cfg(test)]
+pub(crate) mod testkit_cluster;
 pub mod time;
 pub mod timers;
 pub mod token;

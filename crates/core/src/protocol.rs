@@ -14,6 +14,7 @@ use crate::{
 };
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 /// What became of a message or event that was offered to a layer.
@@ -240,6 +241,12 @@ impl Cx<'_> {
     #[must_use]
     pub fn ask_below(&self, q: &Query) -> Option<Answer> {
         self.below.iter().rev().find_map(|p| p.answer(q, &self.inner.group))
+    }
+
+    /// Asks all layers below, nearest first: for questions that several answer for their own part.
+    #[must_use]
+    pub fn ask_all_below(&self, q: &Query) -> Vec<Answer> {
+        self.below.iter().rev().filter_map(|p| p.answer(q, &self.inner.group)).collect()
     }
 
     /// Asks the layers above, nearest first.

@@ -123,9 +123,28 @@ impl Solo {
             [Box::new(Floor) as Box<dyn Protocol>, Box::new(Probe(Arc::clone(&below)))].into();
         all.extend(layers);
         all.push(Box::new(Probe(Arc::clone(&above))));
+        Self::start(me, id(me), all, below, above)
+    }
+
+    /// A started member `local` whose top layer is the last of `layers`.
+    pub(crate) fn topped(me: u64, local: Uuid, layers: Vec<Box<dyn Protocol>>) -> Self {
+        let below = Arc::default();
+        let mut all: Vec<Box<dyn Protocol>> =
+            [Box::new(Floor) as Box<dyn Protocol>, Box::new(Probe(Arc::clone(&below)))].into();
+        all.extend(layers);
+        Self::start(me, local, all, below, Arc::default())
+    }
+
+    fn start(
+        me: u64,
+        local: Uuid,
+        all: Vec<Box<dyn Protocol>>,
+        below: Arc<Mutex<Vec<(Dir, Event)>>>,
+        above: Arc<Mutex<Vec<(Dir, Event)>>>,
+    ) -> Self {
         let top = all.len();
         let env = Env {
-            local: id(me),
+            local,
             name: std::format!("M{me}").into(),
             physical: ([127, 0, 0, 1], 7000 + me as u16).into(),
             seed: me,

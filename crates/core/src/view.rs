@@ -60,6 +60,13 @@ impl View {
         !self.subgroups.is_empty()
     }
 
+    /// Whether `a` and `b` stayed together through this view: it is no merge, or every merged view
+    /// that contains one contains the other.
+    #[must_use]
+    pub fn together(&self, a: Uuid, b: Uuid) -> bool {
+        self.subgroups.iter().all(|v| v.contains(a) == v.contains(b))
+    }
+
     /// Members of `self` that are not in `other`, in order.
     #[must_use]
     pub fn without(&self, other: &View) -> Vec<Uuid> {

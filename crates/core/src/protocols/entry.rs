@@ -1,1 +1,356 @@
 //! The top layer: where calls of the application enter and wait their turn.
+//!
+//! It checks what can be checked before anything is committed, keeps what the lines below have no
+//! room for, in order, and watches the deadlines of calls. A message that went down is out of its
+//! hands: taking it back is asked of the layers below, and works until flow control admits it
+//! (DECISIONS 11, 12). Without flow control nothing ever waits here.
+
+use crate::app::{self, SyncRequest};
+use crate::event::Room;
+use crate::wire::{Address, Flags, Hints};
+use crate::{
+    Answer, AppEvent, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId,
+    Protocol, Query, SendRefusal, SendToken, Spec, Time, TimerKey, Uuid,
+};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+crate::attributes! {
+    /// The top layer.
+    pub struct EntryConfig for "ENTRY" {
+        /// Messages that may wait above the protocols, all destinations together; beyond it sends
+        /// are refused with "would block". Default 100,000.
+        max_waiting: u64 = 100_000,
+    }
+}
+
+/// The top layer of every stack.
+#[derive(Debug)]
+pub struct Entry {
+    config: EntryConfig,
+    state: State,
+    /// What waits for room, by line.
+    waiting: BTreeMap<LineKey, VecDeque<Waiting>>,
+    count: u64,
+    /// Calls that were not answered yet, with the deadline of each.
+    calls: BTreeMap<OpId, Option<Time>>,
+    /// What the layers below were told last.
+    told_pending: bool,
+}
+
+/// Destination and "out of band": messages of one line keep their order.
+type LineKey = (Option<Uuid>, bool);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No view was installed since the application connected.
+    Joining,
+    /// Messages can be sent.
+    Open,
+    /// The application has left or is leaving.
+    Closed,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    msg: Message,
+    bytes: u64,
+    since: Time,
+    reported: bool,
+}
+
+impl Waiting {
+    fn op(&self) -> Option<OpId> {
+        self.msg.token.as_ref().and_then(SendToken::op)
+    }
+}
+
+/// JGroups' lengths are 32-bit and signed.
+const LARGEST: u64 = i32::MAX as u64;
+
+/// How long a call waits before the application hears who limits it (DECISIONS 16).
+const REPORT_AFTER: Duration = Duration::from_secs(1);
+
+/// Reports; every other timer is the deadline of the call of that number.
+const REPORT: TimerKey = TimerKey(u64::MAX);
+
+impl Entry {
+    /// With this configuration.
+    #[must_use]
+    pub fn new(config: EntryConfig) -> Self {
+        Self {
+            config,
+            state: State::Joining,
+            waiting: BTreeMap::new(),
+            count: 0,
+            calls: BTreeMap::new(),
+            told_pending: false,
+        }
+    }
+
+    fn send(&mut self, send: app::Send, cx: &mut Cx<'_>) {
+        let until = send.sync.as_ref().and_then(|s| s.timeout).map(|t| cx.now + t);
+        let deadline = send.deadline.into_iter().chain(until).min();
+        let token = send.op.map(|op| {
+            self.calls.insert(op, deadline);
+            cx.app_token(op)
+        });
+        if let Some(why) = self.refusal(&send, cx) {
+            return refuse(token, why, cx);
+        }
+        let mut msg = Message::from(send.message);
+        let key = (msg.dest.as_ref().and_then(Address::uuid), msg.has(Flags::OOB));
+        let bytes = msg.length() as u64;
+        let behind = self.waiting.contains_key(&key);
+        let room = room(key, bytes, cx);
+        let limited = msg.has(Flags::NO_FC).then(Vec::new);
+        let by = limited.unwrap_or_else(|| room.limited_by.clone());
+        let enters = !behind && room.line_open;
+        if send.try_only && !(enters && (room.immediate || msg.has(Flags::NO_FC))) {
+            return refuse(token, SendRefusal::WouldBlock { by }, cx);
+        }
+        if !enters && self.count >= self.config.max_waiting {
+            return refuse(token, SendRefusal::WouldBlock { by }, cx);
+        }
+        if send.try_only {
+            msg.hints |= Hints::DONT_BLOCK;
+        }
+        msg.sync = send.sync.map(|s| Box::new(SyncRequest { level: s.level, until, to: s.to }));
+        msg.token = token;
+        if let (Some(op), Some(at)) = (send.op, deadline) {
+            cx.arm(TimerKey(op.0), at);
+        }
+        if enters {
+            cx.send_down(msg);
+            return;
+        }
+        let waiting = Waiting { msg, bytes, since: cx.now, reported: false };
+        self.waiting.entry(key).or_default().push_back(waiting);
+        self.count += 1;
+        self.rearm(cx);
+    }
+
+    /// Why the message cannot be sent at all, if so.
+    fn refusal(&self, send: &app::Send, cx: &Cx<'_>) -> Option<SendRefusal> {
+        if self.state != State::Open || cx.group().view.is_none() {
+            return Some(SendRefusal::Closed);
+        }
+        let dest = match &send.message.dest {
+            Some(a @ (Address::Uuid(_) | Address::Flags(_) | Address::Extended(_))) => a.uuid(),
+            // Physical addresses and those of other sites are for the layers that know them.
+            Some(Address::Ip(_) | Address::Site(_) | Address::SiteMaster(_))
+            | Some(Address::Millis(_))
+            | None => None,
+        };
+        let subset = send.sync.iter().flat_map(|s| s.to.iter().flatten().copied());
+        if let Some(stranger) = dest.into_iter().chain(subset).find(|m| !cx.is_member(*m)) {
+            return Some(SendRefusal::NotMember(stranger));
+        }
+        let size = send.message.length() as u64;
+        if size > LARGEST {
+            return Some(SendRefusal::TooLarge { size, limit: LARGEST });
+        }
+        let no_rsvp = send.sync.is_some() && cx.ask_below(&Query::Syncs).is_none();
+        no_rsvp.then_some(SendRefusal::NoRsvp)
+    }
+
+    /// Lets down what there is room for, line by line, each in order.
+    fn retry(&mut self, cx: &mut Cx<'_>) {
+        // Nothing goes down before this layer returns, so what was let down is counted here.
+        let (mut bytes, mut messages) = (0u64, 0u64);
+        let mut lines = core::mem::take(&mut self.waiting);
+        for (key, queue) in &mut lines {
+            let room = room(*key, queue.front().map_or(0, |w| w.bytes), cx);
+            let mut open = room.line_open;
+            while open {
+                let Some(w) = queue.pop_front() else { break };
+                self.count -= 1;
+                bytes = bytes.saturating_add(w.bytes);
+                messages += 1;
+                open = bytes < room.free_bytes && messages < room.free_messages;
+                cx.send_down(w.msg);
+            }
+        }
+        lines.retain(|_, queue| !queue.is_empty());
+        self.waiting = lines;
+        self.rearm(cx);
+    }
+
+    /// Takes a call's message back, wherever it waits.
+    fn withdraw(&mut self, op: OpId, expired: bool, cx: &mut Cx<'_>) {
+        if !self.calls.contains_key(&op) {
+            return;
+        }
+        let found = self.waiting.iter().find_map(|(key, queue)| {
+            queue.iter().position(|w| w.op() == Some(op)).map(|at| (*key, at))
+        });
+        let Some((key, at)) = found else {
+            return cx.raise(Dir::Down, Event::Withdraw { op, expired });
+        };
+        let Some(queue) = self.waiting.get_mut(&key) else { return };
+        let taken = queue.remove(at);
+        if queue.is_empty() {
+            self.waiting.remove(&key);
+        }
+        if let Some(mut w) = taken {
+            self.count -= 1;
+            let why = match expired {
+                true => SendRefusal::NotSent { by: room(key, w.bytes, cx).limited_by },
+                false => SendRefusal::Withdrawn,
+            };
+            cx.discard(&mut w.msg, why);
+        }
+        self.rearm(cx);
+    }
+
+    /// Refuses what waits in the lines that `which` names.
+    fn refuse_lines(&mut self, which: impl Fn(LineKey) -> Option<SendRefusal>, cx: &mut Cx<'_>) {
+        let mut refused = 0;
+        self.waiting.retain(|key, queue| {
+            let Some(why) = which(*key) else { return true };
+            refused += queue.len() as u64;
+            for w in queue {
+                cx.discard(&mut w.msg, why.clone());
+            }
+            false
+        });
+        self.count -= refused;
+        self.rearm(cx);
+    }
+
+    fn report(&mut self, cx: &mut Cx<'_>) {
+        for (key, queue) in &mut self.waiting {
+            let Some(w) = queue.front_mut() else { continue };
+            if !w.reported && w.since + REPORT_AFTER <= cx.now {
+                w.reported = true;
+                let by = room(*key, w.bytes, cx).limited_by;
+                cx.tell(AppEvent::Blocked { op: w.op(), by, since: w.since });
+            }
+        }
+    }
+
+    fn rearm(&mut self, cx: &mut Cx<'_>) {
+        let fronts = self.waiting.values().filter_map(VecDeque::front);
+        let due = fronts.filter(|w| !w.reported).map(|w| w.since + REPORT_AFTER).min();
+        match due {
+            Some(at) => cx.arm(REPORT, at),
+            None => cx.disarm(REPORT),
+        }
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) {
+        self.state = State::Closed;
+        self.refuse_lines(|_| Some(SendRefusal::Closed), cx);
+    }
+}
+
+impl Protocol for Entry {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "ENTRY",
+            id: None,
+            interests: Interests { events: true, end_turn: true, ..Interests::default() },
+            provides: &[],
+            needs_below: &[],
+            needs_above: &[],
+        }
+    }
+
+    fn start(&mut self, _cx: &mut Cx<'_>) {
+        self.state = State::Joining;
+    }
+
+    fn stop(&mut self, cx: &mut Cx<'_>) {
+        self.close(cx);
+    }
+
+    fn on_command(&mut self, cmd: Command, cx: &mut Cx<'_>) {
+        match cmd {
+            Command::Send(send) => self.send(send, cx),
+            Command::Cancel(op) => self.withdraw(op, false, cx),
+            // The stack turns these into events and receipts itself.
+            Command::Connect { .. } | Command::Disconnect | Command::Consumed(_) => {}
+        }
+    }
+
+    fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
+        match (dir, ev) {
+            (Dir::Down, Event::Connect) => self.state = State::Joining,
+            (Dir::Down, Event::Disconnect) => self.close(cx),
+            (Dir::Up, Event::View(view)) => {
+                if self.state == State::Joining {
+                    self.state = State::Open;
+                }
+                let gone = |(dest, _): LineKey| {
+                    dest.filter(|d| !view.contains(*d)).map(SendRefusal::NotMember)
+                };
+                self.refuse_lines(gone, cx);
+                self.retry(cx);
+            }
+            (Dir::Up, Event::RoomAgain) if !self.waiting.is_empty() => self.retry(cx),
+            _ => {}
+        }
+        Flow::Pass
+    }
+
+    fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
+        if key == REPORT {
+            self.report(cx);
+            self.rearm(cx);
+        } else {
+            self.withdraw(OpId(key.0), true, cx);
+        }
+    }
+
+    fn on_sent(&mut self, key: u64, _how: Result<(), SendRefusal>, cx: &mut Cx<'_>) {
+        if let Some(Some(_deadline)) = self.calls.remove(&OpId(key)) {
+            cx.disarm(TimerKey(key));
+        }
+    }
+
+    fn end_turn(&mut self, cx: &mut Cx<'_>) {
+        let pending = !self.calls.is_empty();
+        if pending != self.told_pending {
+            self.told_pending = pending;
+            cx.change(GroupChange::CallsPending(pending));
+            cx.raise(Dir::Down, Event::CallsPending(pending));
+        }
+    }
+
+    fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
+        out("waiting_messages", self.count);
+        out("pending_calls", self.calls.len() as u64);
+    }
+}
+
+/// What flow control says about the line of `key`. Of a large message only the first fragment must
+/// fit for it to leave.
+fn room((dest, oob): LineKey, bytes: u64, cx: &Cx<'_>) -> Room {
+    let first = match cx.ask_below(&Query::FragmentSize) {
+        Some(Answer::Bytes(size)) => bytes.min(size),
+        _ => bytes,
+    };
+    match cx.ask_below(&Query::Room { dest, oob, bytes: first as usize }) {
+        Some(Answer::Room(room)) => room,
+        _ => Room {
+            line_open: true,
+            immediate: true,
+            credit: u64::MAX,
+            free_bytes: u64::MAX,
+            free_messages: u64::MAX,
+            limited_by: Vec::new(),
+        },
+    }
+}
+
+fn refuse(token: Option<SendToken>, why: SendRefusal, cx: &mut Cx<'_>) {
+    if let Some(t) = token {
+        cx.resolve(t, Err(why));
+    }
+}
+
+#[cfg(test)]
+#[path = "entry_tests.rs"]
+mod tests;
