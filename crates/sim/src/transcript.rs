@@ -207,6 +207,7 @@ fn result(how: &SendResult, h: &History) -> String {
                 SyncEnd::Complete => "complete",
                 SyncEnd::TimedOut => "timed out",
                 SyncEnd::Closed => "closed",
+                SyncEnd::Abandoned => "abandoned",
             };
             let mut text = format!("acknowledged by {} ({end})", names(&o.acknowledged, h));
             if !o.left.is_empty() {

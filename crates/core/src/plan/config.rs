@@ -7,9 +7,12 @@ use crate::protocols::failure::{
     FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
 };
 use crate::protocols::faults::{Delay, DelayConfig, Discard, DiscardConfig};
+use crate::protocols::flow::{Mfc, MfcConfig, Ufc, UfcConfig};
+use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::gms::{Gms, GmsConfig};
 use crate::protocols::merge3::{Merge3, Merge3Config};
 use crate::protocols::reliable::{Nakack2, Nakack2Config, Unicast3, Unicast3Config};
+use crate::protocols::rsvp::{Rsvp, RsvpConfig};
 use crate::protocols::stable::{Stable, StableConfig};
 use crate::protocols::transport::{
     InProcessConfig, TcpConfig, Transport, TransportConfig, UdpConfig,
@@ -116,6 +119,10 @@ protocols! {
     Unicast3(Unicast3Config) => Unicast3,
     Stable(StableConfig) => Stable,
     Gms(GmsConfig) => Gms,
+    Ufc(UfcConfig) => Ufc,
+    Mfc(MfcConfig) => Mfc,
+    Frag2(Frag2Config) => Frag2,
+    Rsvp(RsvpConfig) => Rsvp,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,
 }

@@ -12,9 +12,10 @@ mod problem;
 pub use config::{Build, ProtocolConfig};
 pub use problem::PlanProblem;
 
-use crate::Protocol;
 use crate::attributes::nearest;
+use crate::protocols::entry::{Entry, EntryConfig};
 use crate::protocols::transport::TransportConfig;
+use crate::{Protocol, Service};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -131,14 +132,21 @@ impl StackPlan {
         problems
     }
 
-    /// The protocols, bottom first, with the entry layer on top. Warnings do not prevent it.
+    /// The protocols, bottom first, with the entry layer on top of a group's stack. Warnings do not prevent it.
     pub fn build(&self) -> Result<Vec<Box<dyn Protocol>>, Vec<PlanProblem>> {
         let errors: Vec<PlanProblem> =
             self.validate().into_iter().filter(|p| !p.is_warning()).collect();
         if !errors.is_empty() {
             return Err(errors);
         }
-        Ok(self.protocols.iter().map(ProtocolConfig::build).collect())
+        let mut layers: Vec<Box<dyn Protocol>> =
+            self.protocols.iter().map(ProtocolConfig::build).collect();
+        // Without membership there is no view to send into: the plan's own top layer takes the
+        // commands of the application.
+        if layers.iter().any(|l| l.spec().provides.contains(&Service::Membership)) {
+            layers.push(Box::new(Entry::new(EntryConfig::default())));
+        }
+        Ok(layers)
     }
 
     fn position(&self, protocol: &str) -> Option<usize> {

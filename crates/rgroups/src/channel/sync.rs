@@ -109,7 +109,8 @@ impl Channel {
                 end: match o.end {
                     CoreEnd::Complete => SyncEnd::Complete,
                     CoreEnd::TimedOut => SyncEnd::TimedOut,
-                    CoreEnd::Closed => SyncEnd::Closed,
+                    // Nobody is left to hear that a call was abandoned.
+                    CoreEnd::Closed | CoreEnd::Abandoned => SyncEnd::Closed,
                 },
             }),
             SendResult::Refused(SendRefusal::NotSent { by }) => Ok(SyncOutcome {

@@ -14,8 +14,8 @@ use core::time::Duration;
 use super::credits::Circumstances;
 
 /// Nothing of a sender must have arrived for this long before its request counts as proof that the
-/// account is out of step: NAKACK2's default interval between retransmission requests.
-const QUIET: Duration = Duration::from_millis(500);
+/// account is out of step: the longest default interval between retransmission requests.
+const QUIET: Duration = Duration::from_secs(1);
 
 impl FlowControl {
     pub(super) fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {

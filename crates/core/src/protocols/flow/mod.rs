@@ -63,7 +63,7 @@ struct Settings {
 }
 
 /// The threshold when neither `min_threshold` nor `min_credits` is given.
-const DEFAULT_THRESHOLD: f64 = 0.4;
+const DEFAULT_THRESHOLD: f64 = 0.2;
 const DEFAULT_BLOCK_TIME: Duration = Duration::from_secs(5);
 
 macro_rules! flow_config {
@@ -71,11 +71,13 @@ macro_rules! flow_config {
         crate::attributes! {
             #[doc = $doc]
             pub struct $name for $protocol {
-                /// Credit per sender and receiver. Bytes, default 5 MB. All members should have the
+                /// Credit per sender and receiver. Bytes, default 5 MB (4 MB over UDP,
+                /// 2 MB over TCP). All members should have the
                 /// same value: a receiver may have to hold this much for every sender.
                 max_credits: ByteSize = ByteSize(5_000_000),
                 /// The fraction of `max_credits` that is left to a sender when its receivers grant
-                /// credit again. Overrides `min_credits`. Default 0.4 when neither is given.
+                /// credit again. Overrides `min_credits`. Default 0.2 when neither is given
+                /// (0.4 in the ready stacks).
                 min_threshold: Option<f64> = None,
                 /// As `min_threshold`, in bytes; has no effect when that is given. Default unset.
                 min_credits: Option<ByteSize> = None,
