@@ -18,6 +18,8 @@ mod out;
 mod peer;
 #[cfg(test)]
 pub(crate) mod pipe;
+#[cfg(test)]
+mod plan_tests;
 pub mod raw;
 
 pub use link::LinkConfig;

@@ -1,7 +1,7 @@
 //! The checks of a plan. What concerns one protocol and its neighbours follows from the protocols'
 //! specs; what concerns values is written out here, rule by rule.
 
-use super::{PlanProblem, StackPlan};
+use super::{PlanProblem, ProtocolConfig, StackPlan};
 use crate::attributes::{AttrValue, ByteSize};
 use crate::protocols::transport::{TransportConfig, UdpConfig};
 use crate::{Service, Spec};
@@ -34,6 +34,7 @@ pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
     check_addresses(plan, problems);
     check_sizes(plan, problems);
     check_times(plan, problems);
+    check_overrides(plan, problems);
     check_merge_detection(plan, problems);
 }
 
@@ -211,6 +212,22 @@ fn check_merge_detection(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
             transport.name()
         );
         problems.push(PlanProblem::BadSetting { what });
+    }
+}
+
+/// Settings that another one overrides are no error: JGroups' files have them.
+fn check_overrides(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    for config in &plan.protocols {
+        let overridden = match config {
+            ProtocolConfig::Mfc(c) => c.overridden(),
+            ProtocolConfig::Ufc(c) => c.overridden(),
+            _ => continue,
+        };
+        let doubtful = |what| {
+            let what = format!("{}: {what}", config.name());
+            PlanProblem::Doubtful { what }
+        };
+        problems.extend(overridden.into_iter().map(doubtful));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which protocols a stack has, bottom first, and how each is configured.
 //!
 //! A plan is data: it can be changed by JGroups' names ([`StackPlan::set`]), checked
-//! ([`StackPlan::validate`], all problems at once) and built. The entry layer is no part of a plan;
-//! it is put on top of every stack.
+//! ([`StackPlan::validate`], all problems at once) and built. The entry layer is no protocol of the
+//! plan: every group's stack has it on top. Its settings go by the name ENTRY.
 
 mod checks;
 mod config;
@@ -12,7 +12,7 @@ mod problem;
 pub use config::{Build, ProtocolConfig};
 pub use problem::PlanProblem;
 
-use crate::attributes::nearest;
+use crate::attributes::{Attributes, nearest};
 use crate::protocols::entry::{Entry, EntryConfig};
 use crate::protocols::transport::TransportConfig;
 use crate::{Protocol, Service};
@@ -25,6 +25,8 @@ use alloc::vec::Vec;
 pub struct StackPlan {
     /// The protocols, bottom first.
     pub protocols: Vec<ProtocolConfig>,
+    /// The settings of the entry layer, which is on top of every group's stack.
+    pub entry: EntryConfig,
     /// Changes that could not be made, reported by [`StackPlan::validate`] with the rest.
     mistakes: Vec<PlanProblem>,
 }
@@ -33,7 +35,7 @@ impl StackPlan {
     /// A plan of these protocols, bottom first.
     #[must_use]
     pub fn new(protocols: impl IntoIterator<Item = ProtocolConfig>) -> Self {
-        Self { protocols: protocols.into_iter().collect(), mistakes: Vec::new() }
+        Self { protocols: protocols.into_iter().collect(), ..Self::default() }
     }
 
     /// The configuration of a protocol by its name; case does not matter.
@@ -53,25 +55,43 @@ impl StackPlan {
         self.protocols.iter().find_map(ProtocolConfig::transport)
     }
 
+    /// The settings of a protocol, or of the entry layer, by its name; case does not matter.
+    #[must_use]
+    pub fn settings(&self, protocol: &str) -> Option<&dyn Attributes> {
+        if protocol.eq_ignore_ascii_case(self.entry.protocol()) {
+            return Some(&self.entry);
+        }
+        self.find(protocol)?.attributes()
+    }
+
     /// The value of an attribute, as text.
     pub fn get(&self, protocol: &str, attribute: &str) -> Result<String, PlanProblem> {
-        let config = self.find(protocol).ok_or_else(|| self.no_such(protocol))?;
-        config.attributes().and_then(|a| a.show(attribute)).ok_or_else(|| {
-            PlanProblem::no_such_attribute(config.name(), attribute, config.attributes())
+        let Some(settings) = self.settings(protocol) else {
+            return Err(match self.find(protocol) {
+                Some(custom) => PlanProblem::no_such_attribute(custom.name(), attribute, None),
+                None => self.no_such(protocol),
+            });
+        };
+        settings.show(attribute).ok_or_else(|| {
+            PlanProblem::no_such_attribute(settings.protocol(), attribute, Some(settings))
         })
     }
 
     /// Sets an attribute from text.
     pub fn set(&mut self, protocol: &str, attribute: &str, value: &str) -> Result<(), PlanProblem> {
         let missing = self.no_such(protocol);
-        let config = self.find_mut(protocol).ok_or(missing)?;
-        let name = config.name();
-        match config.attributes_mut() {
-            Some(a) => a
-                .set(attribute, value)
-                .map_err(|error| PlanProblem::Attribute { protocol: name, error }),
-            None => Err(PlanProblem::no_such_attribute(name, attribute, None)),
-        }
+        let settings: &mut dyn Attributes = if protocol.eq_ignore_ascii_case(self.entry.protocol())
+        {
+            &mut self.entry
+        } else {
+            let config = self.find_mut(protocol).ok_or(missing)?;
+            let name = config.name();
+            config
+                .attributes_mut()
+                .ok_or_else(|| PlanProblem::no_such_attribute(name, attribute, None))?
+        };
+        let protocol = settings.protocol();
+        settings.set(attribute, value).map_err(|error| PlanProblem::Attribute { protocol, error })
     }
 
     /// With this attribute set; a mistake is reported by [`StackPlan::validate`].
@@ -132,7 +152,8 @@ impl StackPlan {
         problems
     }
 
-    /// The protocols, bottom first, with the entry layer on top of a group's stack. Warnings do not prevent it.
+    /// The protocols, bottom first, with the entry layer on top of a group's stack. Warnings do
+    /// not prevent it.
     pub fn build(&self) -> Result<Vec<Box<dyn Protocol>>, Vec<PlanProblem>> {
         let errors: Vec<PlanProblem> =
             self.validate().into_iter().filter(|p| !p.is_warning()).collect();
@@ -144,7 +165,7 @@ impl StackPlan {
         // Without membership there is no view to send into: the plan's own top layer takes the
         // commands of the application.
         if layers.iter().any(|l| l.spec().provides.contains(&Service::Membership)) {
-            layers.push(Box::new(Entry::new(EntryConfig::default())));
+            layers.push(Box::new(Entry::new(self.entry.clone())));
         }
         Ok(layers)
     }

@@ -62,6 +62,58 @@ fn the_presets_are_sound() {
 }
 
 #[test]
+fn the_presets_have_the_values_of_the_files_of_jgroups() {
+    let host: SocketAddr = ([127, 0, 0, 1], 7800).into();
+    let (udp, tcp) = (StackPlan::udp(), StackPlan::tcp([host]));
+    let values = [
+        ("GMS", "join_timeout", "1000ms", "2000ms"),
+        ("FD_ALL3", "interval", "8000ms", "5000ms"),
+        ("FD_ALL3", "timeout", "40000ms", "40000ms"),
+        ("FD_SOCK2", "offset", "100", "100"),
+        ("VERIFY_SUSPECT2", "timeout", "1500ms", "1500ms"),
+        ("MERGE3", "min_interval", "10000ms", "10000ms"),
+        ("MERGE3", "max_interval", "30000ms", "30000ms"),
+        ("NAKACK2", "xmit_interval", "500ms", "1000ms"),
+        ("NAKACK2", "use_mcast_xmit", "true", "false"),
+        ("UNICAST3", "xmit_interval", "500ms", "500ms"),
+        ("STABLE", "desired_avg_gossip", "50000ms", "50000ms"),
+        ("STABLE", "max_bytes", "4000000", "4000000"),
+        ("MFC", "max_credits", "4000000", "2000000"),
+        ("UFC", "min_threshold", "0.4", "0.4"),
+        ("FRAG2", "frag_size", "60000", "60000"),
+        ("RSVP", "timeout", "10000ms", "10000ms"),
+    ];
+    for (protocol, attribute, in_udp, in_tcp) in values {
+        let value = |p: &StackPlan| p.get(protocol, attribute).unwrap();
+        assert_eq!((value(&udp), value(&tcp)), (in_udp.into(), in_tcp.into()), "{attribute}");
+    }
+}
+
+#[test]
+fn the_entry_layer_is_on_top_and_its_settings_go_by_its_name() {
+    let mut plan = StackPlan::in_process();
+    plan.set("entry", "max_waiting", "7").unwrap();
+    assert_eq!(plan.get("ENTRY", "max_waiting").unwrap(), "7");
+    let layers = plan.build().ok().unwrap();
+    assert_eq!(layers.last().map(|l| l.spec().name), Some("ENTRY"));
+    assert_eq!(layers.len(), plan.protocols.len() + 1);
+}
+
+#[test]
+fn fragments_as_large_as_the_credit_are_doubted_but_built() {
+    let plan = StackPlan::udp().with("MFC", "max_credits", "60000");
+    let doubts = |p: &PlanProblem| p.is_warning() && p.to_string().contains("MFC.max_credits");
+    assert!(plan.validate().iter().any(doubts));
+    assert!(plan.build().is_ok());
+}
+
+#[test]
+fn merge_detection_must_know_that_a_stream_transport_has_no_multicast() {
+    let plan = StackPlan::tcp([]).with("MERGE3", "multicast", "true");
+    assert_eq!(errors(&plan).len(), 1);
+}
+
+#[test]
 fn attributes_are_read_and_set_by_name() {
     let mut plan = StackPlan::udp();
     plan.set("udp", "mcast_port", "5000").unwrap();
