@@ -15,7 +15,7 @@ pub(super) struct ReceiveConnection {
     pub(super) window: Window,
     pub(super) standing: Standing,
     conn_id: i16,
-    /// Messages since the last acknowledgement, duplicates included: their sender wants to know.
+    /// Messages since the last acknowledgement.
     unacknowledged: u32,
     used_at: Time,
 }
@@ -108,8 +108,11 @@ impl Unicast3 {
         conn.used_at = cx.now;
         conn.standing = Standing::Open;
         let taken = conn.window.take_in(seqno, m, cx.now, &mut self.parking);
-        if taken != Taken::Refused(DropReason::OverLimit) {
-            conn.unacknowledged += 1;
+        match taken {
+            Taken::Deliver | Taken::Held => conn.unacknowledged += 1,
+            Taken::Refused(DropReason::OverLimit) => {}
+            // A copy: the sender does not know that we have it, so it is told at once.
+            Taken::Refused(_) => conn.unacknowledged = self.config.ack_threshold,
         }
         match taken {
             Taken::Deliver => {

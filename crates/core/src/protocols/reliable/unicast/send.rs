@@ -1,11 +1,12 @@
 //! The sending half of a connection: messages kept until acknowledged, sent again when asked for, and
-//! the last one sent again when nothing moved for a round, so that the receiver sees what it misses.
+//! the last one sent again when its acknowledgement is overdue, so that the receiver sees what it
+//! misses (JGroups waits until nothing moved for a round, and one more if something did).
 
 use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
 use super::super::window::Window;
 use super::{Standing, Unicast3};
 use crate::wire::{Flags, Header, ProtId, SeqnoList, header::UnicastHeader};
-use crate::{Cx, DropReason, Message, Time, Trace, Uuid};
+use crate::{Cx, DropReason, Duration, Message, Time, Trace, Uuid};
 use alloc::vec::Vec;
 
 /// What we send to one peer.
@@ -19,8 +20,8 @@ pub(super) struct SendConnection {
     /// Since when the oldest unacknowledged message has been that.
     stuck_since: Time,
     used_at: Time,
-    /// Acknowledged and sent, as they were a round ago.
-    mark: (i64, i64),
+    /// What was acknowledged a round ago.
+    mark: i64,
 }
 
 impl SendConnection {
@@ -32,12 +33,22 @@ impl SendConnection {
             stamp: 0,
             stuck_since: now,
             used_at: now,
-            mark: (0, 0),
+            mark: 0,
         }
     }
 
     fn has_unacknowledged(&self) -> bool {
         self.window.low() != self.window.received()
+    }
+
+    /// Whether the receiver should have acknowledged the last message by now. It does so within a
+    /// round. While many are unacknowledged and that moves, they are on their way on a slow link:
+    /// the receiver would have acknowledged them out of turn.
+    fn is_overdue(&mut self, now: Time, interval: Duration, threshold: u32) -> bool {
+        let low = self.window.low();
+        let moved = core::mem::replace(&mut self.mark, low) != low;
+        let many = self.window.received().wrapping_sub(low) > i64::from(threshold);
+        !(moved && many) && now.since(self.used_at) >= interval + interval / 2
     }
 
     /// Whether a message with this stamp is newer than what was seen. Compared by difference: stamps
@@ -148,10 +159,11 @@ impl Unicast3 {
         cx.send_down(m);
     }
 
-    /// The highest number goes out again wherever nothing moved for a round. Peers that are not in
+    /// The highest number goes out again wherever its acknowledgement is overdue. Peers that are not in
     /// the view and stay silent are given up.
     pub(super) fn resend_unacknowledged(&mut self, cx: &mut Cx<'_>) {
         let give_up = self.config.max_retransmit_time;
+        let (interval, threshold) = (self.config.xmit_interval, self.config.ack_threshold);
         let mut again = Vec::new();
         let mut given_up = 0;
         let mut waiting = false;
@@ -164,9 +176,9 @@ impl Unicast3 {
                 return false;
             }
             waiting = true;
-            let mark = (conn.window.low(), conn.window.received());
-            if core::mem::replace(&mut conn.mark, mark) == mark {
-                again.extend(conn.window.get(mark.1).map(|m| (*peer, mark.1, m.clone())));
+            let last = conn.window.received();
+            if conn.is_overdue(cx.now, interval, threshold) {
+                again.extend(conn.window.get(last).map(|m| (*peer, last, m.clone())));
             }
             true
         });
