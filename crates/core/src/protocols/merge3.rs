@@ -6,11 +6,13 @@
 //!
 //! JGroups waits for its regular check, up to 48 s with the presets. Here a view that differs is
 //! answered with our own at once (at most one a second), and the member that would lead the merge
-//! looks into it after a second. Never changes a view, never keeps an outdated report: all are
+//! looks into it after a second. A coordinator that hears a multicast of a stranger announces its
+//! view too, so that a healed network shows with the first heartbeat. Never changes a view, never keeps an outdated report: all are
 //! forgotten at each check and at each view.
 
+use crate::batch::Marks;
 use crate::event::Found;
-use crate::protocol::{Interests, Protocol, Service, Spec};
+use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
 use crate::wire::header::Merge3Header;
 use crate::wire::{self, Address, Body, Decode, Encode, Header, Hints, ProtId, Reader, Writer};
 use crate::{
@@ -162,6 +164,14 @@ impl Merge3 {
         }
     }
 
+    fn may_answer(&mut self, now: Time) -> bool {
+        let may = self.answered_at.is_none_or(|last| now.since(last) >= ANSWER_INTERVAL);
+        if may {
+            self.answered_at = Some(now);
+        }
+        may
+    }
+
     fn receive_report(&mut self, src: Uuid, id: ViewId, at: Option<SocketAddr>, cx: &mut Cx<'_>) {
         let Some(own) = cx.group().view.clone() else { return };
         if self.reports.len() < MAX_REPORTS || self.reports.contains_key(&src) {
@@ -170,8 +180,7 @@ impl Merge3 {
         if id == own.id {
             return;
         }
-        if self.answered_at.is_none_or(|last| cx.now.since(last) >= ANSWER_INTERVAL) {
-            self.answered_at = Some(cx.now);
+        if self.may_answer(cx.now) {
             match at {
                 Some(at) if !self.config.multicast => self.tell(at, cx),
                 Some(_) | None => self.announce(cx),
@@ -247,6 +256,28 @@ impl Merge3 {
     }
 }
 
+impl Merge3 {
+    /// Takes the messages of MERGE3 out of a batch.
+    fn take_own(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        let src = batch.src;
+        let mut taken: Vec<(Merge3Header, Body)> = Vec::new();
+        batch.retain(|m| match m.headers.remove(ProtId::MERGE3) {
+            Some(Header::Merge3(h)) => {
+                taken.push((*h, core::mem::take(&mut m.body)));
+                false
+            }
+            Some(_) => false,
+            None => true,
+        });
+        if src == cx.local() {
+            return;
+        }
+        for (h, body) in taken {
+            self.receive(src, h, &body, cx);
+        }
+    }
+}
+
 fn message(dest: Option<Address>, header: Merge3Header, body: Body) -> Message {
     let m = wire::Message { dest, body, ..wire::Message::default() };
     m.with_header(ProtId::MERGE3, Header::Merge3(header.into())).into()
@@ -284,7 +315,7 @@ impl Protocol for Merge3 {
         Spec {
             name: "MERGE3",
             id: Some(ProtId::MERGE3),
-            interests: Interests { events: true, ..Interests::default() },
+            interests: Interests { up: Traffic::Multicast, events: true, ..Interests::default() },
             provides: &[Service::MergeDetection],
             needs_below: &[Service::Discovery],
             needs_above: &[Service::Membership],
@@ -303,20 +334,12 @@ impl Protocol for Merge3 {
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let src = batch.src;
-        let mut taken: Vec<(Merge3Header, Body)> = Vec::new();
-        batch.retain(|m| match m.headers.remove(ProtId::MERGE3) {
-            Some(Header::Merge3(h)) => {
-                taken.push((*h, core::mem::take(&mut m.body)));
-                false
-            }
-            Some(_) => false,
-            None => true,
-        });
-        if src == cx.local() {
-            return;
+        if batch.marks().meets(Marks::of(ProtId::MERGE3)) {
+            self.take_own(batch, cx);
         }
-        for (h, body) in taken {
-            self.receive(src, h, &body, cx);
+        let stranger = batch.multicast && !batch.is_empty() && !cx.is_member(src);
+        if stranger && cx.group().is_coordinator() && self.may_answer(cx.now) {
+            self.announce(cx);
         }
     }
 
@@ -357,5 +380,131 @@ impl Protocol for Merge3 {
         out("num_infos_sent", self.announced);
         out("num_infos_received", self.received);
         out("num_merge_events", self.merges);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::{Solo, id, view};
+    use alloc::boxed::Box;
+
+    /// Member 1, coordinator of view 5 with member 2.
+    fn member(config: Merge3Config) -> Solo {
+        let mut s = Solo::new(1, Vec::from([Box::new(Merge3::new(config)) as Box<dyn Protocol>]));
+        s.install(view(5, &[1, 2]));
+        s.sent();
+        s
+    }
+
+    fn info(v: &View) -> wire::Message {
+        let header = Merge3Header::Info {
+            view: Some(v.id.to_wire()),
+            name: Some("x".into()),
+            physical: Some(SocketAddr::from(([127, 0, 0, 1], 9000)).into()),
+        };
+        message(None, header, Body::Empty).wire
+    }
+
+    fn kinds(sent: &[wire::Message]) -> Vec<&'static str> {
+        let kind = |m: &wire::Message| match m.headers.get(ProtId::MERGE3)? {
+            Header::Merge3(h) => Some(match **h {
+                Merge3Header::Info { .. } => "info",
+                Merge3Header::ViewRequest => "ask",
+                Merge3Header::ViewResponse => "view",
+            }),
+            _ => None,
+        };
+        sent.iter().filter_map(kind).collect()
+    }
+
+    fn merges(s: &Solo) -> usize {
+        let above = s.above.lock().unwrap();
+        above.iter().filter(|(_, e)| matches!(e, Event::MergeViews(_))).count()
+    }
+
+    #[test]
+    fn the_own_view_is_announced_again_and_again() {
+        let mut s = member(Merge3Config::default());
+        s.run(Duration::from_secs(150));
+        let n = kinds(&s.sent()).len();
+        assert!((9..=31).contains(&n), "{n} announcements in 150 s");
+    }
+
+    #[test]
+    fn a_differing_view_is_answered_at_once_but_not_twice_a_second() {
+        let mut s = member(Merge3Config::default());
+        s.arrive(3, info(&view(7, &[3])));
+        s.arrive(4, info(&view(8, &[4])));
+        assert_eq!(kinds(&s.sent()), ["info"]);
+    }
+
+    #[test]
+    fn the_same_view_is_not_answered() {
+        let mut s = member(Merge3Config::default());
+        s.arrive(2, info(&view(5, &[1, 2])));
+        assert_eq!(kinds(&s.sent()), [""; 0]);
+    }
+
+    #[test]
+    fn without_multicast_the_answer_goes_to_where_the_other_is() {
+        let mut s = member(Merge3Config { multicast: false, ..Merge3Config::default() });
+        s.arrive(3, info(&view(7, &[3])));
+        let at = SocketAddr::from(([127, 0, 0, 1], 9000));
+        assert_eq!(s.sent()[0].dest, Some(at.into()));
+    }
+
+    #[test]
+    fn without_multicast_those_whom_discovery_finds_are_told() {
+        let mut s = member(Merge3Config { multicast: false, ..Merge3Config::default() });
+        s.event_down(Event::AnnounceView);
+        let at = SocketAddr::from(([127, 0, 0, 1], 9000));
+        let other =
+            |m, physical| Found { member: id(m), server: true, coordinator: false, physical };
+        let members = Vec::from([other(3, Some(at)), other(1, Some(at)), other(4, None)]);
+        s.event_up(Event::Found { purpose: Purpose::Merge, members });
+        let sent = s.sent();
+        assert_eq!((sent.len(), &sent[0].dest), (1, &Some(at.into())));
+    }
+
+    #[test]
+    fn the_leader_to_be_fetches_differing_views_and_reports_them() {
+        let mut s = member(Merge3Config::default());
+        s.arrive(3, info(&view(7, &[3])));
+        s.run(Duration::from_millis(1100));
+        assert!(kinds(&s.sent()).contains(&"ask"));
+        let answer = message(None, Merge3Header::ViewResponse, body_of(&view(7, &[3]))).wire;
+        s.arrive(3, wire::Message { dest: Some(id(1).into()), ..answer });
+        assert_eq!(merges(&s), 1);
+    }
+
+    #[test]
+    fn differences_that_are_gone_when_looked_into_are_no_split() {
+        let mut s = member(Merge3Config::default());
+        s.arrive(2, info(&view(4, &[1, 2])));
+        s.run(Duration::from_millis(1100));
+        let answer = message(None, Merge3Header::ViewResponse, body_of(&view(5, &[1, 2]))).wire;
+        s.arrive(2, wire::Message { dest: Some(id(1).into()), ..answer });
+        s.run(Duration::from_secs(5));
+        assert_eq!(merges(&s), 0);
+    }
+
+    #[test]
+    fn a_multicast_of_a_stranger_makes_the_coordinator_announce_its_view() {
+        let mut s = member(Merge3Config::default());
+        s.arrive(9, wire::Message::multicast(Body::Empty));
+        s.arrive(9, wire::Message::multicast(Body::Empty));
+        assert_eq!(kinds(&s.sent()), ["info"]);
+        s.arrive(2, wire::Message::multicast(Body::Empty));
+        assert_eq!(kinds(&s.sent()), [""; 0]);
+    }
+
+    #[test]
+    fn a_view_is_told_to_whoever_asks() {
+        let mut s = member(Merge3Config::default());
+        let ask = message(Some(id(1).into()), Merge3Header::ViewRequest, Body::Empty).wire;
+        s.arrive(3, ask);
+        let sent = s.sent();
+        assert_eq!(read_view(&sent[0].body).as_ref(), Some(&*view(5, &[1, 2])));
     }
 }

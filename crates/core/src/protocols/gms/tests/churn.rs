@@ -4,7 +4,7 @@ use super::*;
 use crate::Rng;
 
 /// Suspects everybody that is not in reach, as failure detection would in the end.
-fn notice(c: &mut Cluster) {
+pub(super) fn notice(c: &mut Cluster) {
     let all: Vec<Uuid> = c.members.iter().map(|s| s.stack.local()).collect();
     let alive: Vec<Uuid> = all.into_iter().filter(|m| !c.dead.contains(m)).collect();
     for m in alive.iter().map(|m| m.lsb) {
@@ -21,7 +21,7 @@ fn notice(c: &mut Cluster) {
     }
 }
 
-fn split_at_random(c: &mut Cluster, n: u64, rng: &mut Rng) {
+pub(super) fn split_at_random(c: &mut Cluster, n: u64, rng: &mut Rng) {
     c.cut.clear();
     let side: Vec<u64> = (0..n).map(|_| rng.below(3)).collect();
     for a in 1..=n {
@@ -33,14 +33,14 @@ fn split_at_random(c: &mut Cluster, n: u64, rng: &mut Rng) {
     }
 }
 
-fn notice_for(c: &mut Cluster, rounds: u64) {
+pub(super) fn notice_for(c: &mut Cluster, rounds: u64) {
     for _ in 0..rounds {
         notice(c);
         c.run(ms(250));
     }
 }
 
-fn expect_one_group(c: &mut Cluster, members: &[u64], seed: u64) {
+pub(super) fn expect_one_group(c: &mut Cluster, members: &[u64], seed: u64) {
     let v = c.view(members[0]);
     let mut sorted: Vec<u64> = v.members.iter().map(|m| m.lsb).collect();
     sorted.sort_unstable();

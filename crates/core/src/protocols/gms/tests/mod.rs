@@ -6,12 +6,15 @@ mod holding;
 mod joining;
 mod leaving;
 mod merging;
+mod reliable;
 mod views;
 
 use super::{Gms, GmsConfig};
 use crate::event::{Event, Found, Purpose, Query};
 use crate::protocol::{Interests, Protocol, Spec};
 use crate::protocols::merge3::{Merge3, Merge3Config};
+use crate::protocols::reliable::{Nakack2, Nakack2Config, Unicast3, Unicast3Config};
+use crate::protocols::stable::{Stable, StableConfig};
 use crate::testkit::{Solo, exchange, id};
 use crate::wire::header::GmsKind;
 use crate::wire::{self, Header, ProtId, SeqnoPair};
@@ -61,8 +64,18 @@ fn found(m: u64, server: bool, coordinator: bool) -> Found {
     Found { member: id(m), server, coordinator, physical: None }
 }
 
+/// What is between GMS and the network.
+#[derive(Clone, Copy, PartialEq)]
+enum Layers {
+    /// Nothing that keeps messages: the network is perfect where a test does not say otherwise.
+    Plain,
+    /// NAKACK2, UNICAST3 and STABLE.
+    Reliable,
+}
+
 /// Members 1.. on one network that can be split.
 struct Cluster {
+    layers: Layers,
     members: Vec<Solo>,
     world: World,
     /// Pairs that cannot hear each other.
@@ -82,13 +95,22 @@ impl Cluster {
     }
 
     fn with(n: u64, config: &GmsConfig) -> Self {
-        let world = World::default();
-        let mut c =
-            Cluster { members: Vec::new(), world, cut: BTreeSet::new(), dead: BTreeSet::new() };
+        let mut c = Self::over(Layers::Plain);
         for m in 1..=n {
             c.add(m, config.clone());
         }
         c
+    }
+
+    /// Nobody yet.
+    fn over(layers: Layers) -> Self {
+        Cluster {
+            layers,
+            members: Vec::new(),
+            world: World::default(),
+            cut: BTreeSet::new(),
+            dead: BTreeSet::new(),
+        }
     }
 
     fn add(&mut self, m: u64, config: GmsConfig) {
@@ -97,11 +119,15 @@ impl Cluster {
             max_interval: ms(3000),
             ..Merge3Config::default()
         };
-        let layers: Vec<Box<dyn Protocol>> = Vec::from([
-            Box::new(Below(Arc::clone(&self.world))) as Box<dyn Protocol>,
-            Box::new(Merge3::new(merge3)),
-            Box::new(Gms::new(config)),
-        ]);
+        let mut layers: Vec<Box<dyn Protocol>> =
+            Vec::from([Box::new(Below(Arc::clone(&self.world))) as Box<dyn Protocol>]);
+        layers.push(Box::new(Merge3::new(merge3)));
+        if self.layers == Layers::Reliable {
+            layers.push(Box::new(Nakack2::new(Nakack2Config::default())));
+            layers.push(Box::new(Unicast3::new(Unicast3Config::default())));
+            layers.push(Box::new(Stable::new(StableConfig::default())));
+        }
+        layers.push(Box::new(Gms::new(config)));
         self.members.push(Solo::new(m, layers));
         self.settle();
     }
@@ -112,7 +138,12 @@ impl Cluster {
     }
 
     fn formed_with(n: u64, config: &GmsConfig) -> Self {
-        let mut c = Self::with(1, config);
+        Self::formed_over(Layers::Plain, n, config)
+    }
+
+    fn formed_over(layers: Layers, n: u64, config: &GmsConfig) -> Self {
+        let mut c = Self::over(layers);
+        c.add(1, config.clone());
         c.world.lock().unwrap().push(found(1, true, true));
         for m in 2..=n {
             c.add(m, config.clone());

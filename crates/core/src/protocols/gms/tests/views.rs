@@ -129,3 +129,29 @@ fn a_view_number_cannot_exhaust_the_numbers() {
     c.at(2).arrive(1, payload::view_multicast(&view(u64::MAX >> 1, &[1, 2]), None).wire);
     assert_eq!(c.view(2).id.id, 1);
 }
+
+/// What the simulator must find: these members disagree.
+#[cfg(feature = "mutants")]
+#[test]
+fn a_mutant_that_skips_a_view_disagrees_with_the_others() {
+    let mut c = Cluster::formed(2);
+    c.at(2).stack.enable_mutant(crate::mutants::Mutant::ViewSkipped);
+    c.add(3, GmsConfig::default());
+    assert_ne!(c.view(1), c.view(2));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_mutant_that_applies_differences_to_any_base_has_other_members_in_the_same_view() {
+    let mut c = Cluster::formed(2);
+    c.at(2).stack.enable_mutant(crate::mutants::Mutant::DeltaOnWrongBase);
+    c.at(1).arrive(4, payload::join_request(id(1), id(4)).wire);
+    c.settle_losing(|_, to, m| to == id(2) && kind(m) == Some(GmsKind::View));
+    for m in [2, 4] {
+        c.at(1).arrive(m, payload::view_ack(id(1)).wire);
+    }
+    c.at(1).arrive(5, payload::join_request(id(1), id(5)).wire);
+    c.settle();
+    assert_eq!(c.view(1).id, c.view(2).id);
+    assert_ne!(c.view(1), c.view(2));
+}
