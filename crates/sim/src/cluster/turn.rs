@@ -87,7 +87,9 @@ impl Cluster {
                 node.end_turn(local);
             });
             if stopped {
-                ending = self.drain_polls(life).or(ending);
+                // What the stack said while it ran counts, not that it is finished now.
+                let later = self.drain_polls(life);
+                ending = ending.or(later);
             }
         }
         let Some(ending) = ending else { return };

@@ -203,14 +203,16 @@ impl Gms {
         self.view.as_deref().is_some_and(|v| v.contains(m))
     }
 
-    /// Forgets everything about the group: before a join and after a leave.
+    /// Forgets everything about the group, before a join and after a leave, but not which of them
+    /// it is.
     fn reset(&mut self, cx: &mut Cx<'_>) {
         for key in [JOIN, ACKS, LEAVE, BUNDLE, MERGE, HELD] {
             cx.disarm(key);
         }
         let config = self.config.clone();
         let counters = core::mem::take(&mut self.counters);
-        *self = Gms { counters, ..Gms::new(config) };
+        let role = core::mem::replace(&mut self.role, Role::Idle);
+        *self = Gms { counters, role, ..Gms::new(config) };
     }
 
     /// Takes one message of GMS.
