@@ -1,0 +1,339 @@
+//! What a channel promises, on every transport.
+
+mod common;
+
+use common::{
+    Kind, Member, PATIENCE, await_view, cluster, config, join, message, next, numbered, numbers,
+};
+use rgroups::{Event, Flags, Message, SendError, Sync, SyncEnd, TrySendError, block_on};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn three_members_hear_each_other_in_order(kind: Kind) {
+    let mut members = cluster(&config(kind), 3);
+    let addresses: Vec<_> = members.iter().map(|m| m.ch.address()).collect();
+    for m in &members {
+        assert_eq!(m.ch.view().members(), addresses, "in the order of joining");
+        assert_eq!(m.ch.name_of(addresses[1]).as_deref(), Some("B"));
+    }
+    for m in &members {
+        let ch = m.ch.clone();
+        thread::spawn(move || {
+            for n in 0..500 {
+                block_on(ch.send(Message::multicast(numbered(n, 100)))).expect("sent");
+            }
+        });
+    }
+    for m in &mut members {
+        let heard = numbers(m, 1500);
+        for a in &addresses {
+            let of_a: Vec<u32> = heard.iter().filter(|(s, _)| s == a).map(|(_, n)| *n).collect();
+            assert_eq!(of_a, (0..500).collect::<Vec<_>>());
+        }
+    }
+}
+
+fn a_unicast_reaches_only_its_destination(kind: Kind) {
+    let mut members = cluster(&config(kind), 3);
+    let to = members[2].ch.address();
+    for n in 0..100 {
+        let m = Message::unicast(to, numbered(n, 10));
+        block_on(members[0].ch.send(m)).expect("sent");
+    }
+    block_on(members[0].ch.send(Message::multicast("to all"))).expect("sent");
+    let mut heard = Vec::new();
+    while heard.len() < 101 {
+        let m = message(&mut members[2]);
+        if m.dest().is_some() {
+            assert_eq!(m.dest(), Some(to));
+            assert_eq!(common::number(&m).1 as usize, heard.iter().filter(|d| **d).count());
+        }
+        heard.push(m.dest().is_some());
+    }
+    assert_eq!(message(&mut members[1]).text(), Some("to all"));
+}
+
+fn a_member_that_leaves_is_gone_from_the_view(kind: Kind) {
+    let mut members = cluster(&config(kind), 3);
+    let first = members.remove(0);
+    let gone = first.ch.address();
+    let begin = Instant::now();
+    block_on(first.ch.close()).expect("the coordinator leaves in order");
+    for m in &mut members {
+        let v = await_view(m, |v| !v.contains(gone));
+        assert_eq!(v.members().len(), 2);
+    }
+    assert!(begin.elapsed() < Duration::from_secs(3), "nobody had to be suspected");
+    block_on(members[0].ch.send(Message::multicast("still here"))).expect("sent");
+    assert_eq!(message(&mut members[1]).text(), Some("still here"));
+}
+
+fn a_reader_that_stops_makes_senders_wait_and_loses_nothing(kind: Kind) {
+    const COUNT: u32 = 3000;
+    let mut members = cluster(&config(kind), 2);
+    let ch = members[0].ch.clone();
+    let (progress, sent) = mpsc::channel();
+    let own = thread::spawn({
+        let a = members.remove(0);
+        // The sender reads its own events.
+        move || {
+            let mut a = a;
+            numbers(&mut a, COUNT as usize).len()
+        }
+    });
+    let sender = thread::spawn(move || {
+        for n in 0..COUNT {
+            block_on(ch.send(Message::multicast(numbered(n, 10_000)))).expect("sent");
+            progress.send(n).expect("somebody counts");
+        }
+    });
+    let mut so_far = 0;
+    while let Ok(n) = sent.recv_timeout(Duration::from_millis(1500)) {
+        so_far = n;
+    }
+    assert!(so_far > 10 && so_far < COUNT - 10, "blocked after {so_far}");
+    let held = members[0].ch.gauges();
+    assert!(held.unconsumed_bytes < 8_000_000, "{held:?}");
+    let heard: Vec<u32> =
+        numbers(&mut members[0], COUNT as usize).into_iter().map(|(_, n)| n).collect();
+    assert_eq!(heard, (0..COUNT).collect::<Vec<_>>());
+    sender.join().expect("all sent");
+    assert_eq!(own.join().expect("all heard"), COUNT as usize);
+}
+
+fn sending_from_the_receive_loop_does_not_hang(kind: Kind) {
+    const EACH: usize = 400;
+    let members = cluster(&config(kind), 2);
+    let (done, finished) = mpsc::channel();
+    for mut m in members {
+        let done = done.clone();
+        thread::spawn(move || {
+            // More than all credit together, in bursts that answer what was heard.
+            for n in 0..20 {
+                block_on(m.ch.send(Message::multicast(numbered(n, 60_000)))).expect("sent");
+            }
+            for n in 20..EACH as u32 {
+                message(&mut m);
+                block_on(m.ch.send(Message::multicast(numbered(n, 60_000)))).expect("sent");
+            }
+            numbers(&mut m, 2 * EACH - (EACH - 20));
+            done.send(()).expect("somebody waits");
+            // Stay until the other one is done as well.
+            thread::sleep(Duration::from_secs(2));
+        });
+    }
+    for _ in 0..2 {
+        finished.recv_timeout(Duration::from_secs(40)).expect("both finish");
+    }
+}
+
+fn a_message_of_100_mb_arrives(kind: Kind) {
+    let mut members = cluster(&config(kind), 2);
+    let big: Vec<u8> = (0..100_000_000u32).map(|i| (i >> 8) as u8).collect();
+    let big = bytes::Bytes::from(big);
+    let mut b = members.pop().expect("two");
+    let a = members.pop().expect("one");
+    let Member { ch, mut events } = a;
+    let own = thread::spawn(move || while next(&mut events, PATIENCE).is_some() {});
+    let sent = big.clone();
+    let sender = ch.clone();
+    let sending = thread::spawn(move || {
+        block_on(sender.send(Message::multicast(sent))).expect("sent");
+        block_on(sender.send(Message::multicast("behind it"))).expect("sent");
+    });
+    assert!(message(&mut b).bytes() == Some(&big), "whole and unchanged");
+    assert_eq!(message(&mut b).text(), Some("behind it"));
+    sending.join().expect("both sent");
+    block_on(ch.close()).expect("leaves");
+    own.join().expect("ends with the channel");
+}
+
+fn a_pending_send_that_is_dropped_is_never_heard(kind: Kind) {
+    let mut members = cluster(&config(kind), 2);
+    // Nobody reads: after a while a send waits.
+    let mut sent = 0;
+    loop {
+        match members[0].ch.try_send(Message::multicast(numbered(sent, 50_000))) {
+            Ok(()) => sent += 1,
+            Err(TrySendError::NoCredits { message, .. }) => {
+                assert_eq!(message.len(), 50_000, "the message comes back");
+                break;
+            }
+            Err(e) => panic!("{e}"),
+        }
+        assert!(sent < 10_000, "nobody reads, so credit must end");
+    }
+    let ch = members[0].ch.clone();
+    {
+        let pending = ch.send(Message::multicast(numbered(u32::MAX, 5_000_000)));
+        let mut pending = std::pin::pin!(pending);
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(pending.as_mut().poll(&mut cx).is_pending());
+        thread::sleep(Duration::from_millis(50));
+        assert!(pending.as_mut().poll(&mut cx).is_pending());
+    }
+    let mut b = members.pop().expect("two");
+    let mut a = members.pop().expect("one");
+    let own = thread::spawn(move || numbers(&mut a, sent as usize + 1).len());
+    let last = thread::spawn(move || block_on(ch.send(Message::multicast(numbered(sent, 4)))));
+    let heard: Vec<u32> = numbers(&mut b, sent as usize + 1).into_iter().map(|(_, n)| n).collect();
+    assert_eq!(heard, (0..=sent).collect::<Vec<_>>());
+    last.join().expect("ends").expect("sent");
+    own.join().expect("heard too");
+}
+
+fn a_synchronous_send_returns_when_all_have_consumed(kind: Kind) {
+    let mut members = cluster(&config(kind), 3);
+    let ch = members[0].ch.clone();
+    let send = move |timeout| {
+        let sync = Sync { timeout: Some(timeout), ..Sync::default() };
+        block_on(ch.send_and_wait(Message::multicast("read this"), sync)).expect("sent")
+    };
+    let c = members[2].ch.address();
+    let outcome = send(Duration::from_millis(700));
+    assert_eq!(outcome.end, SyncEnd::TimedOut, "nobody reads");
+    assert!(outcome.missing.contains(&c));
+    let readers: Vec<_> = members
+        .into_iter()
+        .map(|mut m| {
+            thread::spawn(move || while next(&mut m.events, Duration::from_secs(4)).is_some() {})
+        })
+        .collect();
+    let outcome = send(Duration::from_secs(10));
+    assert!(outcome.is_complete(), "{outcome:?}");
+    assert!(outcome.acknowledged.contains(&c));
+    readers.into_iter().for_each(|r| r.join().expect("reads"));
+}
+
+fn a_closed_channel_refuses_and_ends_its_events(kind: Kind) {
+    let mut members = cluster(&config(kind), 2);
+    let Member { ch, mut events } = members.remove(0);
+    let other = ch.clone();
+    let mut views = ch.views();
+    block_on(ch.close()).expect("leaves");
+    assert!(!other.is_open());
+    let refused = block_on(other.send(Message::multicast("too late")));
+    assert_eq!(refused, Err(SendError::Closed));
+    block_on(async { while events.next().await.is_some() {} });
+    views.latest();
+    assert_eq!(block_on(views.changed()), None);
+    assert_eq!(block_on(other.inspect()), None);
+    block_on(other.close()).expect("closing twice is no error");
+}
+
+fn dropping_all_handles_leaves(kind: Kind) {
+    let mut members = cluster(&config(kind), 2);
+    let a = members.remove(0);
+    let gone = a.ch.address();
+    drop(a);
+    await_view(&mut members[0], |v| !v.contains(gone));
+}
+
+fn a_killed_member_is_found_out(kind: Kind) {
+    let mut members = cluster(&config(kind), 3);
+    let gone = members[1].ch.address();
+    members[1].ch.kill();
+    await_view(&mut members[0], |v| !v.contains(gone));
+    await_view(&mut members[2], |v| !v.contains(gone));
+}
+
+fn an_unread_exempt_flood_is_bounded(kind: Kind) {
+    let config = config(kind);
+    let a = join(&config, "A");
+    let limit = 1_000_000;
+    let builder = rgroups::Channel::builder(config).name("B").inbound_limit(limit);
+    let (b, _events) = block_on(builder.connect("test")).expect("joins");
+    let drained = thread::spawn(move || {
+        let Member { ch, events } = a;
+        drop(events);
+        for n in 0..600 {
+            let m = Message::multicast(numbered(n, 10_000)).with_flags(Flags::NO_FC);
+            block_on(ch.send(m)).expect("sent");
+        }
+        ch
+    });
+    let end = Instant::now() + PATIENCE;
+    while b.stats().dropped_over_inbound_limit == 0 {
+        assert!(Instant::now() < end, "{:?}", b.gauges());
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(b.gauges().events_queued_bytes <= limit as u64);
+    drop(drained.join());
+}
+
+fn an_own_multicast_can_be_left_out(kind: Kind) {
+    let config = config(kind);
+    let builder = rgroups::Channel::builder(config.clone()).name("A").discard_own_messages(true);
+    let (ch, events) = block_on(builder.connect("test")).expect("joins");
+    let mut a = Member { ch, events };
+    let mut b = join(&config, "B");
+    await_view(&mut a, |v| v.members().len() == 2);
+    for n in 0..500 {
+        // More than all credit: also what is left out is consumed.
+        block_on(a.ch.send(Message::multicast(numbered(n, 20_000)))).expect("sent");
+        assert_eq!(common::number(&message(&mut b)).1, n);
+    }
+    block_on(b.ch.send(Message::multicast("from B"))).expect("sent");
+    loop {
+        match next(&mut a.events, PATIENCE).expect("something of B") {
+            Event::Message(m) => {
+                assert_eq!(m.text(), Some("from B"));
+                break;
+            }
+            _ => {}
+        }
+    }
+}
+
+macro_rules! suite {
+    ($($module:ident: $kind:expr => [$($test:ident),* $(,)?]);* $(;)?) => {
+        $(mod $module {
+            $(#[test]
+            fn $test() {
+                super::$test($kind);
+            })*
+        })*
+    };
+}
+
+suite! {
+    udp: super::Kind::Udp => [
+        three_members_hear_each_other_in_order,
+        a_unicast_reaches_only_its_destination,
+        a_member_that_leaves_is_gone_from_the_view,
+        a_reader_that_stops_makes_senders_wait_and_loses_nothing,
+        sending_from_the_receive_loop_does_not_hang,
+        a_message_of_100_mb_arrives,
+        a_pending_send_that_is_dropped_is_never_heard,
+        a_synchronous_send_returns_when_all_have_consumed,
+        a_closed_channel_refuses_and_ends_its_events,
+        a_killed_member_is_found_out,
+    ];
+    tcp: super::Kind::Tcp => [
+        three_members_hear_each_other_in_order,
+        a_unicast_reaches_only_its_destination,
+        a_member_that_leaves_is_gone_from_the_view,
+        a_reader_that_stops_makes_senders_wait_and_loses_nothing,
+        sending_from_the_receive_loop_does_not_hang,
+        a_message_of_100_mb_arrives,
+        a_pending_send_that_is_dropped_is_never_heard,
+        a_synchronous_send_returns_when_all_have_consumed,
+        a_closed_channel_refuses_and_ends_its_events,
+        a_killed_member_is_found_out,
+    ];
+    in_process: super::Kind::InProcess => [
+        three_members_hear_each_other_in_order,
+        a_unicast_reaches_only_its_destination,
+        a_member_that_leaves_is_gone_from_the_view,
+        a_reader_that_stops_makes_senders_wait_and_loses_nothing,
+        sending_from_the_receive_loop_does_not_hang,
+        a_message_of_100_mb_arrives,
+        a_pending_send_that_is_dropped_is_never_heard,
+        a_synchronous_send_returns_when_all_have_consumed,
+        a_closed_channel_refuses_and_ends_its_events,
+        dropping_all_handles_leaves,
+        an_unread_exempt_flood_is_bounded,
+        an_own_multicast_can_be_left_out,
+    ];
+}
