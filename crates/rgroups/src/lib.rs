@@ -41,6 +41,7 @@
 
 mod address;
 mod block_on;
+pub mod blocking;
 mod channel;
 mod config;
 mod driver;
@@ -50,6 +51,7 @@ mod inbox;
 mod message;
 mod net;
 mod outbox;
+mod receiver;
 mod shared;
 mod stats;
 mod view;
@@ -64,6 +66,7 @@ pub use driver::Pump;
 pub use error::{CloseError, ConfigError, ConnectError, Diagnose, SendError, TrySendError};
 pub use events::{Event, Events};
 pub use message::{Flags, Message, ObjectValue, Payload};
+pub use receiver::Receiver;
 pub use stats::{Credit, Gauges, Inspection, SendWindow, Stats, Window};
 pub use view::{View, ViewDiff, ViewId};
 

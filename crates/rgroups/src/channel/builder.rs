@@ -8,6 +8,7 @@ use crate::events::Events;
 use crate::inbox::{Inbox, Request};
 use crate::net::Net;
 use crate::outbox::Outbox;
+use crate::receiver::{self, Receiver};
 use crate::shared::{Clock, Ended, Shared};
 use crate::{Address, tag};
 use rgroups_core::node::{Node, NodeEnv};
@@ -75,6 +76,23 @@ impl ChannelBuilder {
             Ok(Err(reason)) => Err(ConnectError::Join { cluster: cluster.to_owned(), reason }),
             Err(_) => Err(ConnectError::Closed),
         }
+    }
+
+    /// Callback style: joins, and calls `receiver` for everything that happens, on a thread of its
+    /// own.
+    ///
+    /// The thread keeps the member in the cluster: it ends with [`Channel::close`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the join up.
+    pub async fn connect_with<R: Receiver>(
+        self,
+        cluster: &str,
+        receiver: R,
+    ) -> Result<Channel, ConnectError> {
+        let (channel, events) = self.connect(cluster).await?;
+        receiver::spawn(events, receiver).map_err(ConnectError::System)?;
+        Ok(channel)
     }
 
     /// As [`ChannelBuilder::connect`], without a thread: the caller drives the member by calling

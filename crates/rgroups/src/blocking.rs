@@ -1,0 +1,64 @@
+//! The same verbs for programs without an executor: each call parks the thread until it is done.
+
+use crate::error::{CloseError, ConnectError, SendError};
+use crate::{ChannelBuilder, Event, Message, Sync, SyncOutcome, block_on};
+
+/// Joins, as [`ChannelBuilder::connect`].
+pub fn connect(builder: ChannelBuilder, cluster: &str) -> Result<(Channel, Events), ConnectError> {
+    let (ch, events) = block_on(builder.connect(cluster))?;
+    Ok((Channel(ch), Events(events)))
+}
+
+/// A channel whose calls park the thread. [`std::ops::Deref`] gives everything else.
+///
+/// ```no_run
+/// use rgroups::{Channel, Config, Message, blocking};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (ch, events) = blocking::connect(Channel::builder(Config::udp()).name("A"), "demo")?;
+/// ch.send(Message::multicast("hello"))?;
+/// for ev in events {
+///     println!("{ev:?}");
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Channel(crate::Channel);
+
+impl Channel {
+    /// As [`crate::Channel::send`].
+    pub fn send(&self, message: Message) -> Result<(), SendError> {
+        block_on(self.0.send(message))
+    }
+
+    /// As [`crate::Channel::send_and_wait`].
+    pub fn send_and_wait(&self, message: Message, sync: Sync) -> Result<SyncOutcome, SendError> {
+        block_on(self.0.send_and_wait(message, sync))
+    }
+
+    /// As [`crate::Channel::close`].
+    pub fn close(self) -> Result<(), CloseError> {
+        block_on(self.0.close())
+    }
+}
+
+impl std::ops::Deref for Channel {
+    type Target = crate::Channel;
+
+    fn deref(&self) -> &crate::Channel {
+        &self.0
+    }
+}
+
+/// The events as an iterator that parks the thread. A message counts as consumed when the next one
+/// is asked for.
+#[derive(Debug)]
+pub struct Events(crate::Events);
+
+impl Iterator for Events {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        block_on(self.0.next())
+    }
+}
