@@ -64,7 +64,9 @@ impl Views {
     /// # Cancel safety
     /// Safe: the view stays unseen.
     pub async fn changed(&mut self) -> Option<View> {
-        self.inner.changed().await.ok()?;
+        if !self.inner.borrow().closed {
+            self.inner.changed().await.ok()?;
+        }
         if self.inner.borrow().closed {
             return None;
         }
