@@ -4,7 +4,7 @@
 //! them, at every member that stays, and senders go at the pace of the slowest reader. Speaks the
 //! protocol of [JGroups](http://www.jgroups.org) 5.5, so Java members can be in the same cluster.
 //!
-//! ```no_run
+//! ```
 //! use rgroups::{Channel, Config, Event, Message};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> { rgroups::block_on(async {
