@@ -6,7 +6,8 @@ use common::{
     Kind, Member, PATIENCE, await_view, cluster, config, join, message, next, numbered, numbers,
 };
 use rgroups::{Flags, Message, SendError, Sync, SyncEnd, TrySendError, block_on};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -136,7 +137,7 @@ fn a_message_of_100_mb_arrives(kind: Kind) {
     let mut b = members.pop().expect("two");
     let a = members.pop().expect("one");
     let Member { ch, mut events } = a;
-    let own = thread::spawn(move || while next(&mut events, PATIENCE).is_some() {});
+    let own = thread::spawn(move || block_on(async { while events.next().await.is_some() {} }));
     let sent = big.clone();
     let sender = ch.clone();
     let sending = thread::spawn(move || {
@@ -195,15 +196,22 @@ fn a_synchronous_send_returns_when_all_have_consumed(kind: Kind) {
     let outcome = send(Duration::from_millis(700));
     assert_eq!(outcome.end, SyncEnd::TimedOut, "nobody reads");
     assert!(outcome.missing.contains(&c));
+    let stop = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = members
         .into_iter()
         .map(|mut m| {
-            thread::spawn(move || while next(&mut m.events, Duration::from_secs(4)).is_some() {})
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    next(&mut m.events, Duration::from_millis(20));
+                }
+            })
         })
         .collect();
     let outcome = send(Duration::from_secs(10));
     assert!(outcome.is_complete(), "{outcome:?}");
     assert!(outcome.acknowledged.contains(&c));
+    stop.store(true, Ordering::Relaxed);
     readers.into_iter().for_each(|r| r.join().expect("reads"));
 }
 
