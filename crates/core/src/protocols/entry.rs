@@ -105,16 +105,12 @@ impl Entry {
         let bytes = msg.length() as u64;
         let behind = self.waiting.contains_key(&key);
         let room = room(key, bytes, cx);
-        let limited = msg.has(Flags::NO_FC).then(Vec::new);
-        let by = limited.unwrap_or_else(|| room.limited_by.clone());
         let enters = !behind && room.line_open;
-        if send.try_only && !(enters && (room.immediate || msg.has(Flags::NO_FC))) {
-            return refuse(token, SendRefusal::WouldBlock { by }, cx);
-        }
-        if !enters && self.count >= self.config.max_waiting {
-            return refuse(token, SendRefusal::WouldBlock { by }, cx);
+        if !enters && (send.try_only || self.count >= self.config.max_waiting) {
+            return refuse(token, SendRefusal::WouldBlock { by: room.limited_by }, cx);
         }
         if send.try_only {
+            // Whether it can leave at once is seen by the layer that would keep it.
             msg.hints |= Hints::DONT_BLOCK;
         }
         msg.sync = send.sync.map(|s| Box::new(SyncRequest { level: s.level, until, to: s.to }));

@@ -19,8 +19,11 @@ use core::time::Duration;
 /// How long a message waits before the application hears who limits it (DECISIONS 16).
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// The one timer: credit requests and reports.
+/// Requests of credit, and reports.
 const TICK: TimerKey = TimerKey(0);
+
+/// Requests of others that may prove a lost grant.
+pub(super) const RESYNC: TimerKey = TimerKey(1);
 
 /// The machine behind both layers.
 #[derive(Debug)]
@@ -124,6 +127,7 @@ impl FlowControl {
         let patience = self.settings.max_block_time;
         let line = self.lines.entry(dest).or_default();
         let begins = line.is_empty();
+        let is_head = line.head(class).is_none();
         line.push(class, msg, length, cx.now, patience);
         self.waiting_bytes += length;
         self.waiting_messages += 1;
@@ -133,7 +137,10 @@ impl FlowControl {
             let local = cx.local();
             cx.trace(|| Trace::Blocked { pool, by: self.blockers(dest, local) });
         }
-        self.pump(dest, cx);
+        // Behind a head nothing changes for anybody.
+        if is_head {
+            self.pump(dest, cx);
+        }
     }
 
     /// Lets go what there is credit for, and asks for what is missing.
@@ -271,7 +278,10 @@ impl FlowControl {
         granted_to_self
     }
 
-    pub(super) fn on_timer(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
+        if key == RESYNC {
+            return self.resynchronise(cx);
+        }
         let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
         for dest in lines {
             for class in Class::ALL {
@@ -338,11 +348,12 @@ impl FlowControl {
     fn install(&mut self, view: &View, cx: &mut Cx<'_>) {
         let local = cx.local();
         self.accounts.retain(|m, _| view.contains(*m) && view.together(local, *m));
+        self.accounts.values_mut().for_each(Account::enter_view);
         for m in view.members.iter().copied() {
             if !self.accounts.contains_key(&m) {
                 self.epoch = self.epoch.wrapping_add(1);
                 let floored = tag::is_rgroups(local) && tag::is_rgroups(m);
-                let account = Account::new(&self.settings.terms, self.epoch, floored, cx.now);
+                let account = Account::new(&self.settings.terms, self.epoch, floored);
                 self.accounts.insert(m, account);
             }
         }

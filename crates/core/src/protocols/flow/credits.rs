@@ -5,6 +5,7 @@
 //! methods say how much to ask for or to grant, and the layer does it.
 
 use crate::Time;
+use core::time::Duration;
 
 /// What a message costs at least between two members of this toolkit, in bytes: a flood of empty
 /// messages is bounded too. Towards a Java member the payload length is the cost.
@@ -42,7 +43,7 @@ pub(super) struct Account {
 
 impl Account {
     /// A fresh account; `floored`: both ends are members of this toolkit.
-    pub(super) fn new(terms: &Terms, epoch: u32, floored: bool, now: Time) -> Self {
+    pub(super) fn new(terms: &Terms, epoch: u32, floored: bool) -> Self {
         Self {
             epoch,
             floor: if floored { COST_FLOOR } else { 0 },
@@ -53,9 +54,15 @@ impl Account {
                 overdraft: 0,
                 pending: None,
                 learned: None,
-                last_arrival: now,
+                last_grant: None,
             },
         }
+    }
+
+    /// The account lives on in a new view: what requests have taught is forgotten.
+    pub(super) fn enter_view(&mut self) {
+        self.out.eager = false;
+        self.inc.learned = None;
     }
 
     /// What a message with this much payload costs.
@@ -121,7 +128,7 @@ pub(super) struct Incoming {
     pending: Option<PendingRequest>,
     /// A lower threshold that a request has taught.
     learned: Option<u64>,
-    last_arrival: Time,
+    last_grant: Option<Time>,
 }
 
 /// A credit request that is not answered in full.
@@ -130,17 +137,14 @@ struct PendingRequest {
     remaining: u64,
     /// Something was granted for it: the rest is granted in one piece.
     answered: bool,
+    /// When it proves a lost grant, if nothing arrives or is granted before.
+    proof_at: Option<Time>,
 }
 
-/// What the receiver knows beyond its account when a request arrives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Circumstances {
-    /// A call of the own application waits: credit may be granted ahead (DECISIONS 16).
-    pub(super) overdraft: bool,
-    /// Nothing of the requester is queued, in reassembly or behind a gap, and nothing arrived for a
-    /// while: no memory is at stake, the account is out of step.
-    pub(super) quiet: bool,
-}
+/// A request proves that the account is out of step if nothing was granted for this long before it
+/// (it does not cross a grant) and nothing arrives for this long after it (it overtook nothing).
+/// The longest default interval between retransmission requests.
+const QUIET: Duration = Duration::from_secs(1);
 
 impl Incoming {
     /// Received, not yet consumed.
@@ -158,19 +162,16 @@ impl Incoming {
         self.overdraft
     }
 
-    /// When the last counted message arrived.
-    pub(super) fn last_arrival(&self) -> Time {
-        self.last_arrival
-    }
-
     /// A counted message arrived.
-    pub(super) fn arrived(&mut self, cost: u64, now: Time) {
+    pub(super) fn arrived(&mut self, cost: u64) {
         self.unconsumed += cost;
-        self.last_arrival = now;
+        if let Some(p) = &mut self.pending {
+            p.proof_at = None;
+        }
     }
 
     /// Bytes were consumed; the answer is what to grant now, if anything.
-    pub(super) fn consumed(&mut self, bytes: u64, terms: &Terms) -> Option<u64> {
+    pub(super) fn consumed(&mut self, bytes: u64, now: Time, terms: &Terms) -> Option<u64> {
         let bytes = bytes.min(self.unconsumed);
         self.unconsumed -= bytes;
         let repaid = bytes.min(self.overdraft);
@@ -181,16 +182,11 @@ impl Incoming {
             Some(_) => 1,
             None => self.threshold(terms),
         };
-        (self.ungranted >= wanted).then(|| self.grant(0))
+        (self.ungranted >= wanted).then(|| self.grant(0, now))
     }
 
     /// The peer asked for `amount`; the answer is what to grant now, if anything.
-    pub(super) fn requested(
-        &mut self,
-        amount: u64,
-        c: Circumstances,
-        terms: &Terms,
-    ) -> Option<u64> {
+    pub(super) fn requested(&mut self, amount: u64, now: Time, terms: &Terms) -> Option<u64> {
         let amount = amount.min(terms.max);
         if terms.lenient {
             self.ungranted = self.ungranted.saturating_sub(amount);
@@ -203,27 +199,31 @@ impl Incoming {
         if found > 0 && found + self.unconsumed < self.threshold(terms) {
             self.learned = Some((found / 2).max(1));
         }
-        let lacking = amount.saturating_sub(found);
-        let ahead = if c.quiet && self.unconsumed == 0 {
-            lacking
-        } else if c.overdraft {
-            self.overdraw(lacking, terms)
-        } else {
-            0
-        };
-        self.pending = Some(PendingRequest { remaining: amount, answered: false });
-        let granted = (found + ahead > 0).then(|| self.grant(ahead));
-        if amount == 0 {
-            self.pending = None;
-        }
-        granted
+        let crosses = self.last_grant.is_some_and(|at| now.since(at) < QUIET);
+        let proof_at = (self.unconsumed == 0 && !crosses).then(|| now + QUIET);
+        self.pending = Some(PendingRequest { remaining: amount, answered: false, proof_at });
+        (found > 0).then(|| self.grant(0, now))
+    }
+
+    /// When an open request proves that the account is out of step.
+    pub(super) fn resync_at(&self) -> Option<Time> {
+        self.pending?.proof_at
+    }
+
+    /// Nothing of the peer is here or on its way, and still it lacks credit: what it asked for is
+    /// granted, because no memory is at stake. What was granted ahead is forgiven: it is less than
+    /// what was lost, or the peer would have had enough.
+    pub(super) fn resynchronise(&mut self, now: Time) -> Option<u64> {
+        let remaining = self.pending?.remaining;
+        self.overdraft = 0;
+        Some(self.grant(remaining, now))
     }
 
     /// A call of the own application began to wait: an open request is answered ahead.
-    pub(super) fn overdraw_pending(&mut self, terms: &Terms) -> Option<u64> {
+    pub(super) fn overdraw_pending(&mut self, now: Time, terms: &Terms) -> Option<u64> {
         let remaining = self.pending?.remaining;
         let ahead = self.overdraw(remaining.saturating_sub(self.ungranted), terms);
-        (self.ungranted + ahead > 0).then(|| self.grant(ahead))
+        (self.ungranted + ahead > 0).then(|| self.grant(ahead, now))
     }
 
     /// At most one further maximum per sender is granted ahead.
@@ -233,12 +233,13 @@ impl Incoming {
         ahead
     }
 
-    fn grant(&mut self, ahead: u64) -> u64 {
+    fn grant(&mut self, ahead: u64, now: Time) -> u64 {
+        self.last_grant = Some(now);
         let amount = self.ungranted + ahead;
         self.ungranted = 0;
         self.pending = self.pending.and_then(|p| {
             let remaining = p.remaining.saturating_sub(amount);
-            (remaining > 0).then_some(PendingRequest { remaining, answered: true })
+            (remaining > 0).then_some(PendingRequest { remaining, answered: true, proof_at: None })
         });
         amount
     }

@@ -1,7 +1,8 @@
 //! The receiving half of flow control: what arrives is counted, what is consumed is granted, and
 //! requests are answered.
 
-use super::control::FlowControl;
+use super::control::{FlowControl, RESYNC};
+use super::credits::Account;
 use crate::batch::Marks;
 use crate::event::WindowKind;
 use crate::wire::{self, Body, Flags, Header, header::FcHeader};
@@ -11,11 +12,8 @@ use crate::{
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::credits::Circumstances;
-
-/// Nothing of a sender must have arrived for this long before its request counts as proof that the
-/// account is out of step: the longest default interval between retransmission requests.
-const QUIET: Duration = Duration::from_secs(1);
+/// How long a request whose sender's messages are behind a gap waits to be looked at again.
+const RECHECK: Duration = Duration::from_millis(500);
 
 impl FlowControl {
     pub(super) fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
@@ -46,13 +44,13 @@ impl FlowControl {
             if cost == 0 {
                 continue;
             }
-            account.inc.arrived(cost, now);
+            account.inc.arrived(cost);
             let bytes = u32::try_from(cost).unwrap_or(u32::MAX);
             m.receipt = Receipt { pool, epoch: account.epoch, bytes, ..m.receipt };
         }
         if absorbed > 0 {
-            account.inc.arrived(absorbed, now);
-            let grant = account.inc.consumed(absorbed, &self.settings.terms);
+            account.inc.arrived(absorbed);
+            let grant = account.inc.consumed(absorbed, now, &self.settings.terms);
             self.grant(src, grant, cx);
         }
     }
@@ -65,7 +63,7 @@ impl FlowControl {
         if account.epoch != what.epoch {
             return;
         }
-        let grant = account.inc.consumed(what.bytes, &self.settings.terms);
+        let grant = account.inc.consumed(what.bytes, cx.now, &self.settings.terms);
         if self.grant(what.from, grant, cx) {
             self.pump(self.line_of(cx.local()), cx);
         }
@@ -76,7 +74,7 @@ impl FlowControl {
         let members: Vec<Uuid> = self.accounts.keys().copied().collect();
         for m in members {
             let Some(a) = self.accounts.get_mut(&m) else { continue };
-            let grant = a.inc.overdraw_pending(&self.settings.terms);
+            let grant = a.inc.overdraw_pending(cx.now, &self.settings.terms);
             if self.grant(m, grant, cx) {
                 self.pump(self.line_of(cx.local()), cx);
             }
@@ -123,21 +121,48 @@ impl FlowControl {
     }
 
     fn answer_request(&mut self, from: Uuid, bytes: u64, cx: &mut Cx<'_>) -> bool {
-        let c =
-            Circumstances { overdraft: cx.group().calls_pending, quiet: self.is_quiet(from, cx) };
+        let ahead = cx.group().calls_pending;
         let Some(a) = self.accounts.get_mut(&from) else { return false };
-        let grant = a.inc.requested(bytes, c, &self.settings.terms);
-        self.grant(from, grant, cx)
+        let terms = &self.settings.terms;
+        let consumed = a.inc.requested(bytes, cx.now, terms);
+        let ahead = if ahead { a.inc.overdraw_pending(cx.now, terms) } else { None };
+        self.await_resync(from, cx);
+        let total = consumed.unwrap_or(0) + ahead.unwrap_or(0);
+        self.grant(from, (total > 0).then_some(total), cx)
     }
 
-    /// Nothing of `from` is unconsumed, in reassembly or behind a gap, or has just arrived.
-    fn is_quiet(&self, from: Uuid, cx: &Cx<'_>) -> bool {
-        let Some(a) = self.accounts.get(&from) else { return false };
-        if a.inc.unconsumed() > 0 || cx.now.since(a.inc.last_arrival()) < QUIET {
-            return false;
+    /// An open request is looked at again when it has become proof of a lost grant.
+    fn await_resync(&mut self, from: Uuid, cx: &mut Cx<'_>) {
+        let Some(at) = self.accounts.get(&from).and_then(|a| a.inc.resync_at()) else { return };
+        if cx.armed(RESYNC).is_none_or(|armed| at < armed) {
+            cx.arm(RESYNC, at);
         }
+    }
+
+    pub(super) fn resynchronise(&mut self, cx: &mut Cx<'_>) {
+        let due = |a: &Account| a.inc.resync_at().is_some_and(|at| at <= cx.now);
+        let due: Vec<Uuid> =
+            self.accounts.iter().filter(|(_, a)| due(a)).map(|(m, _)| *m).collect();
+        for m in due {
+            if self.may_arrive(m, cx) {
+                continue;
+            }
+            let Some(a) = self.accounts.get_mut(&m) else { continue };
+            let grant = a.inc.resynchronise(cx.now);
+            if self.grant(m, grant, cx) {
+                self.pump(self.line_of(m), cx);
+            }
+        }
+        let next = self.accounts.values().filter_map(|a| a.inc.resync_at()).min();
+        if let Some(at) = next {
+            cx.arm(RESYNC, at.max(cx.now + RECHECK));
+        }
+    }
+
+    /// Something of `from` is in reassembly or behind a gap.
+    fn may_arrive(&self, from: Uuid, cx: &Cx<'_>) -> bool {
         if matches!(cx.ask_above(&Query::Reassembling(from)), Some(Answer::Bytes(b)) if b > 0) {
-            return false;
+            return true;
         }
         let kind = match self.pool {
             Pool::Multicast | Pool::Exempt => WindowKind::Multicast,
@@ -147,7 +172,7 @@ impl FlowControl {
             Answer::Windows(list) => Some(list),
             _ => None,
         });
-        !windows.flatten().any(|w| w.peer == from && w.kind == kind && w.received > w.delivered)
+        windows.flatten().any(|w| w.peer == from && w.kind == kind && w.received > w.delivered)
     }
 
     /// Credit messages: a long, out of band and unbundled, never charged themselves.

@@ -4,7 +4,7 @@ use super::{MfcConfig, UfcConfig};
 use crate::attributes::{Attributes, ByteSize};
 use crate::testkit_cluster::Cluster;
 use crate::wire::{Body, Flags, Header, Hints, Message, ProtId, header::FcHeader};
-use crate::{Pool, SendRefusal, Time, Trace, Uuid};
+use crate::{Pool, Rng, SendRefusal, Time, Trace, Uuid, View};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -91,7 +91,7 @@ fn without_credit_a_send_waits_and_goes_on_with_it() {
     assert_eq!(c.result(0, waiting), None);
     // Nothing is queued or in flight any more, so a request that gets through heals the loss.
     c.lose = Box::new(|_, _, _| false);
-    c.run(5 * SECOND);
+    c.run(7 * SECOND);
     assert!(c.sent(0, waiting));
 }
 
@@ -467,4 +467,124 @@ fn more_than_the_lines_take_waits_above_and_follows_in_order() {
     c.run(6 * SECOND);
     let fills: Vec<u8> = c.delivered[1].iter().map(|(_, b)| b[0]).collect();
     assert_eq!(fills, (0..30).collect::<Vec<u8>>());
+}
+
+#[test]
+fn accounts_are_whole_at_quiescence_whatever_the_flags() {
+    for seed in 0..10 {
+        let mut rng = Rng::new(seed);
+        let mut c = cluster(3, 50_000, 0.4);
+        for _ in 0..300 {
+            let from = rng.below(3) as usize;
+            let to = rng.below(3) as usize;
+            let dest = rng.chance(0.5).then(|| c.id(to).into());
+            let body = Body::bytes([1].repeat(rng.between(0, 9_000) as usize));
+            let mut m = Message { dest, body, ..Message::default() };
+            for (flag, p) in [(Flags::OOB, 0.3), (Flags::NO_FC, 0.2)] {
+                if rng.chance(p) {
+                    m.flags |= flag;
+                }
+            }
+            if rng.chance(0.2) && m.is_multicast() {
+                m.hints |= Hints::DONT_LOOPBACK;
+            }
+            c.send(from, m);
+            if rng.chance(0.3) {
+                c.step();
+            }
+        }
+        c.run(20 * SECOND);
+        for pool in [Pool::Multicast, Pool::Unicast] {
+            for s in 0..3 {
+                for r in 0..3 {
+                    let (out, inc) = (c.account(s, pool, r), c.account(r, pool, s));
+                    assert_eq!((out.waiting, inc.unconsumed), (0, 0));
+                    assert_eq!(out.balance + inc.ungranted, 50_000, "seed {seed} {s} to {r}");
+                    assert!(out.balance >= 20_000);
+                }
+            }
+        }
+        assert_eq!(c.members[0].stack.tokens_outstanding(), 0);
+    }
+}
+
+#[test]
+fn credit_messages_that_java_charges_are_counted_as_consumed() {
+    let java = [crate::testkit::id(1), crate::testkit::id(2)].into();
+    let mut c = Cluster::of(java, &mfc(100_000, 0.4), &ufc(100, 0.4), 60_000);
+    let me = c.id(0);
+    for _ in 0..20 {
+        let grant = Message::unicast(me, Body::Long(70_000))
+            .with_flags(Flags::OOB | Flags::DONT_BUNDLE)
+            .with_header(ProtId::MFC, Header::Fc(FcHeader::Replenish));
+        c.members[0].arrive(2, grant);
+    }
+    c.step();
+    assert!(!granted(&c, 0, crate::testkit::id(2)).is_empty());
+    assert_eq!(c.account(0, Pool::Unicast, 1).unconsumed, 0);
+}
+
+#[test]
+fn credit_of_strangers_and_nonsense_changes_nothing() {
+    let mut c = cluster(2, 100_000, 0.4);
+    let (me, peer) = (c.id(0), c.id(1));
+    c.consuming[1] = false;
+    c.unicast(0, 1, 90_000, 1);
+    c.step();
+    let control = |from: Uuid, kind: FcHeader, body: Body| {
+        let mut m = Message::unicast(me, body)
+            .with_flags(Flags::OOB)
+            .with_header(ProtId::UFC, Header::Fc(kind));
+        m.src = Some(from.into());
+        m
+    };
+    let stranger = crate::testkit_cluster::tagged(9);
+    for m in [
+        control(stranger, FcHeader::Replenish, Body::Long(50_000)),
+        control(stranger, FcHeader::CreditRequest, Body::Long(50_000)),
+        control(peer, FcHeader::Replenish, Body::Long(-50_000)),
+        control(peer, FcHeader::Replenish, Body::Empty),
+        control(peer, FcHeader::CreditRequest, Body::Long(0)),
+    ] {
+        c.members[0].arrive(2, m);
+    }
+    c.step();
+    assert_eq!(c.account(0, Pool::Unicast, 1).balance, 10_000);
+    let huge = control(peer, FcHeader::Replenish, Body::Long(i64::MAX));
+    c.members[0].arrive(2, huge);
+    c.step();
+    assert_eq!(c.account(0, Pool::Unicast, 1).balance, 100_000, "never above the maximum");
+}
+
+#[test]
+fn merging_begins_accounts_anew_unless_the_pair_was_together() {
+    let mut c = cluster(3, 100_000, 0.1);
+    for to in [1, 2] {
+        c.consuming[to] = false;
+        c.unicast(0, to, 60_000, 1);
+    }
+    c.step();
+    let ids: Vec<Uuid> = (0..3).map(|i| c.id(i)).collect();
+    let part = |members: &[Uuid]| View::new(5, members[0], members.to_vec());
+    let mut merged = View::new(6, ids[0], ids.clone());
+    merged.subgroups = [part(&ids[..2]), part(&ids[2..])].into();
+    c.members[0].install(alloc::sync::Arc::new(merged));
+    assert_eq!(c.account(0, Pool::Unicast, 1).balance, 40_000);
+    assert_eq!(c.account(0, Pool::Unicast, 2).balance, 100_000);
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn granting_twice_is_visible_in_the_accounts() {
+    let mut c = cluster(2, 100_000, 0.4);
+    c.members[1].stack.enable_mutant(crate::mutants::Mutant::CreditsGrantedTwice);
+    c.unicast(0, 1, 60_000, 1);
+    c.consuming[1] = false;
+    c.unicast(0, 1, 39_000, 1);
+    c.resume(1);
+    c.step();
+    c.unicast(0, 1, 1_000, 1);
+    c.step();
+    let (out, inc) = (c.account(0, Pool::Unicast, 1), c.account(1, Pool::Unicast, 0));
+    assert_ne!(out.balance + inc.ungranted, 100_000);
 }

@@ -54,8 +54,8 @@ impl Protocol for Ufc {
         self.0.on_event(dir, ev, cx)
     }
 
-    fn on_timer(&mut self, _key: TimerKey, cx: &mut Cx<'_>) {
-        self.0.on_timer(cx);
+    fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
+        self.0.on_timer(key, cx);
     }
 
     fn on_consumed(&mut self, what: &Consumed, cx: &mut Cx<'_>) {
