@@ -10,3 +10,6 @@ mod window;
 
 pub use multicast::{Nakack2, Nakack2Config};
 pub use unicast::{Unicast3, Unicast3Config};
+
+#[cfg(test)]
+mod tests;

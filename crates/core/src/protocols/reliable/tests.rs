@@ -1,0 +1,227 @@
+//! The reliable layers and STABLE together on a bad network, from seeds: whatever is lost, doubled
+//! or late, every message is delivered exactly once, ordered ones in order, nothing is purged that
+//! somebody has not delivered, and at the end nothing is kept and nothing travels.
+
+use super::*;
+use crate::event::{WindowGauge, WindowKind};
+use crate::protocols::stable::{Stable, StableConfig};
+use crate::testkit::{Solo, id, view};
+use crate::wire::{self, Body, Flags, Hints};
+use crate::{Answer, AppEvent, Duration, Event, Protocol, Query, Rng, Time, Uuid};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+const MEMBERS: [u64; 4] = [1, 2, 3, 4];
+const MS: Duration = Duration::from_millis(1);
+
+/// How bad the network is.
+#[derive(Clone, Copy)]
+struct Weather {
+    loss: f64,
+    doubling: f64,
+    longest: Duration,
+}
+
+const STORM: Weather = Weather { loss: 0.2, doubling: 0.1, longest: Duration::from_millis(40) };
+const CALM: Weather = Weather { loss: 0.0, doubling: 0.0, longest: Duration::from_millis(2) };
+
+struct World {
+    members: Vec<Solo>,
+    flying: BTreeMap<(Time, u64), (u64, usize, wire::Message)>,
+    launched: u64,
+    rng: Rng,
+    /// What each member is to get: by receiver, sender and kind of destination.
+    owed: BTreeMap<(u64, u64, bool), Vec<String>>,
+    got: BTreeMap<(u64, u64, bool), Vec<String>>,
+}
+
+impl World {
+    fn new(seed: u64, udp: bool) -> Self {
+        let v = view(1, &MEMBERS);
+        let member = |me: &u64| {
+            let layers: [Box<dyn Protocol>; 3] = [
+                Box::new(Nakack2::new(Nakack2Config {
+                    use_mcast_xmit: udp,
+                    ..Nakack2Config::default()
+                })),
+                Box::new(Unicast3::new(Unicast3Config::default())),
+                Box::new(Stable::new(StableConfig {
+                    desired_avg_gossip: Duration::from_secs(2),
+                    ..StableConfig::default()
+                })),
+            ];
+            let mut s = Solo::new(*me, layers.into());
+            s.install(v.clone());
+            s.event_down(Event::BecomeServer);
+            s
+        };
+        World {
+            members: MEMBERS.iter().map(member).collect(),
+            flying: BTreeMap::new(),
+            launched: 0,
+            rng: Rng::new(seed),
+            owed: BTreeMap::new(),
+            got: BTreeMap::new(),
+        }
+    }
+
+    fn send_something(&mut self, n: u32) {
+        let from = *self.rng.pick(&MEMBERS).expect("there are members");
+        let to = self.rng.chance(0.3).then(|| *self.rng.pick(&MEMBERS).expect("as above"));
+        let oob = self.rng.chance(0.2);
+        let kind = if oob { "oob" } else { "ordered" };
+        let text = format!("{n} {kind}");
+        let mut m = wire::Message::multicast(Body::bytes(text.clone().into_bytes()));
+        m.dest = to.map(|t| id(t).into());
+        if oob {
+            m.flags |= Flags::OOB;
+        }
+        if self.rng.chance(0.1) && to.is_none() {
+            m.hints |= Hints::DONT_LOOPBACK;
+        }
+        let skip = m.hints.contains(Hints::DONT_LOOPBACK).then_some(from);
+        for receiver in MEMBERS.into_iter().filter(|r| to.is_none_or(|t| t == *r)) {
+            if Some(receiver) != skip {
+                let key = (receiver, from, to.is_none());
+                self.owed.entry(key).or_default().push(text.clone());
+            }
+        }
+        self.members[from as usize - 1].send(m, None);
+    }
+
+    /// Lets `d` pass, a millisecond at a time.
+    fn pass(&mut self, d: Duration, w: Weather) {
+        for _ in 0..d.as_millis() {
+            for i in 0..self.members.len() {
+                self.members[i].run(MS);
+                self.launch(i, w);
+            }
+            self.land();
+            self.collect();
+        }
+    }
+
+    fn launch(&mut self, i: usize, w: Weather) {
+        let now = self.members[i].now;
+        let from = MEMBERS[i];
+        for m in self.members[i].sent() {
+            let dest = m.dest.as_ref().and_then(wire::Address::uuid);
+            for to in 0..self.members.len() {
+                if to == i || dest.is_some_and(|d| d != id(MEMBERS[to])) {
+                    continue;
+                }
+                let copies = u32::from(!self.rng.chance(w.loss));
+                let copies = copies + u32::from(self.rng.chance(w.doubling));
+                for _ in 0..copies {
+                    self.launched += 1;
+                    let at = now + self.rng.duration(Duration::ZERO, w.longest);
+                    self.flying.insert((at, self.launched), (from, to, m.clone()));
+                }
+            }
+        }
+    }
+
+    fn land(&mut self) {
+        let now = self.members[0].now;
+        while let Some(next) = self.flying.first_entry().filter(|e| e.key().0 <= now) {
+            let (from, to, m) = next.remove();
+            // A multicast that somebody repeats for its author does not come back to the author.
+            if m.src != Some(id(MEMBERS[to]).into()) {
+                self.members[to].arrive(from, m);
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        for (m, me) in self.members.iter_mut().zip(MEMBERS) {
+            for ev in m.told() {
+                let AppEvent::Deliver(d) = ev else { continue };
+                let from = MEMBERS.into_iter().find(|x| id(*x) == d.from).expect("a member");
+                let list = self.got.entry((me, from, d.multicast)).or_default();
+                for m in &d.messages {
+                    let bytes = m.body.as_bytes().expect("all have bytes");
+                    list.push(String::from_utf8_lossy(bytes).into_owned());
+                }
+            }
+        }
+    }
+
+    fn windows(&self, i: usize) -> BTreeMap<Uuid, WindowGauge> {
+        let Some(Answer::Windows(all)) = self.members[i].stack.ask_all(&Query::Windows).pop()
+        else {
+            panic!("NAKACK2 answers last");
+        };
+        all.into_iter().map(|w| (w.peer, w)).collect()
+    }
+
+    /// Somebody who purged what somebody else has not delivered.
+    fn purged_too_early(&self) -> Option<(Uuid, i64)> {
+        let all: Vec<_> = (0..self.members.len()).map(|i| self.windows(i)).collect();
+        let lows = all.iter().flat_map(|w| w.values().map(|g| (g.peer, g.low)));
+        let early = |(m, low): &(Uuid, i64)| all.iter().any(|w| w[m].delivered < *low);
+        lows.into_iter().find(early)
+    }
+
+    fn check_deliveries(&self) {
+        for (key, owed) in &self.owed {
+            let got = self.got.get(key).cloned().unwrap_or_default();
+            let sorted = |list: &[String]| -> Vec<String> {
+                let set: BTreeSet<&String> = list.iter().collect();
+                assert_eq!(set.len(), list.len(), "{key:?}: delivered twice");
+                set.into_iter().cloned().collect()
+            };
+            assert_eq!(sorted(&got), sorted(owed), "{key:?}");
+            let ordered = |list: &[String]| -> Vec<String> {
+                list.iter().filter(|t| t.ends_with("ordered")).cloned().collect()
+            };
+            assert_eq!(ordered(&got), ordered(owed), "{key:?}: order");
+        }
+    }
+}
+
+#[test]
+fn every_message_is_delivered_once_and_in_order_and_nothing_is_kept() {
+    for seed in 0..6 {
+        let mut w = World::new(seed, seed % 2 == 0);
+        for n in 0..300 {
+            for k in 0..w.rng.below(4) as u32 {
+                w.send_something(n * 10 + k);
+            }
+            w.pass(MS * 5, STORM);
+            assert_eq!(w.purged_too_early(), None, "seed {seed}");
+        }
+        w.pass(Duration::from_secs(12), CALM);
+        w.check_deliveries();
+        assert_eq!(w.purged_too_early(), None, "seed {seed}");
+        for i in 0..MEMBERS.len() {
+            assert!(
+                w.windows(i).values().all(|g| g.messages == 0),
+                "seed {seed}: two rounds passed"
+            );
+            let Some(Answer::Windows(unicast)) = w.members[i].ask(&Query::Windows) else {
+                panic!()
+            };
+            let sends = unicast.iter().filter(|g| g.kind == WindowKind::UnicastSend);
+            assert!(sends.into_iter().all(|g| g.messages == 0), "seed {seed}");
+        }
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_window_that_is_purged_too_early_is_noticed() {
+    let mut w = World::new(1, false);
+    for m in &mut w.members {
+        m.stack.enable_mutant(crate::mutants::Mutant::WindowPurgedTooEarly);
+    }
+    let mut noticed = false;
+    for n in 0..300 {
+        w.send_something(n);
+        w.pass(MS * 20, STORM);
+        noticed |= w.purged_too_early().is_some();
+    }
+    assert!(noticed);
+}
