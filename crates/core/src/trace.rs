@@ -142,6 +142,12 @@ pub enum Trace {
         /// "started", "installed", "cancelled" …
         step: &'static str,
     },
+    /// Delivered multicasts of this member had to go before they were stable: no room. Stated once
+    /// per window; from now on they cannot be served to others when their sender is gone.
+    KeptNoLonger {
+        /// Whose.
+        of: Uuid,
+    },
     /// Something from the network was dropped.
     Dropped {
         /// Why.

@@ -3,7 +3,7 @@
 //!
 //! A range is asked for early once, after a short delay, and from then on once per round when it was
 //! already missing a round ago. Ranges that close unasked are reordering, not loss: the early delay
-//! grows to twice the longest of those seen lately (JGroups, which has no early request, waits for
+//! grows to three times the longest of those seen lately (JGroups, which has no early request, waits for
 //! one or two whole rounds: JGRP-1539).
 
 use crate::wire::SeqnoList;
@@ -64,7 +64,7 @@ impl Gaps {
             }
         }
         if !asked {
-            self.reordering = self.reordering.max(now.since(since) * 2);
+            self.reordering = self.reordering.max(now.since(since) * 3);
         }
         asked
     }
@@ -202,7 +202,7 @@ mod tests {
         g.open(2, 2, Time::ZERO);
         assert!(!g.fill(2, Time::ZERO + MS * 4));
         g.open(5, 5, Time::ZERO + MS * 10);
-        assert_eq!(g.next_early(MS * 5), Some(Time::ZERO + MS * 18));
+        assert_eq!(g.next_early(MS * 5), Some(Time::ZERO + MS * 22));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Small payloads that stay in a window are copied out of the receive buffer they came in: a few
 //! bytes would keep all of it alive. Copies share chunks, so that one costs no allocation of its own.
 
-use crate::wire::{self, Body};
+use crate::wire::{self, Body, ProtId};
 use bytes::{Bytes, BytesMut};
 
 /// Payloads up to this length are copied; larger ones are a fair share of their buffer.
@@ -16,8 +16,10 @@ pub(crate) struct Parking {
 }
 
 impl Parking {
-    /// Makes `m` keepable: its payload owns its memory or is large.
+    /// Makes `m` keepable: its payload owns its memory or is large. The transport's header goes, as
+    /// the cluster name in it lies in the receive buffer too; a message that is sent again gets one.
     pub(crate) fn park(&mut self, m: &mut wire::Message) {
+        m.headers.remove(ProtId::TP);
         match &mut m.body {
             Body::Bytes(Some(b))
             | Body::Nio { bytes: Some(b), .. }

@@ -109,8 +109,8 @@ impl World {
         let from = MEMBERS[i];
         for m in self.members[i].sent() {
             let dest = m.dest.as_ref().and_then(wire::Address::uuid);
-            for to in 0..self.members.len() {
-                if to == i || dest.is_some_and(|d| d != id(MEMBERS[to])) {
+            for (to, member) in MEMBERS.iter().enumerate() {
+                if to == i || dest.is_some_and(|d| d != id(*member)) {
                     continue;
                 }
                 let copies = u32::from(!self.rng.chance(w.loss));
@@ -217,11 +217,54 @@ fn a_window_that_is_purged_too_early_is_noticed() {
     for m in &mut w.members {
         m.stack.enable_mutant(crate::mutants::Mutant::WindowPurgedTooEarly);
     }
-    let mut noticed = false;
-    for n in 0..300 {
+    let noticed = (0..10_000).any(|n| {
         w.send_something(n);
-        w.pass(MS * 20, STORM);
-        noticed |= w.purged_too_early().is_some();
-    }
+        w.pass(MS * 2, STORM);
+        w.purged_too_early().is_some()
+    });
     assert!(noticed);
+}
+
+/// Sends `n` multicasts and unicasts each, and returns how many messages were sent again.
+fn retransmissions(n: u32, udp: bool, weather: Weather) -> u64 {
+    let mut w = World::new(5, udp);
+    for i in 0..n {
+        let body = || Body::bytes(format!("{i} ordered").into_bytes());
+        w.members[0].send(wire::Message::multicast(body()), None);
+        w.members[1].send(wire::Message::unicast(id(3), body()), None);
+        if i % 4 == 0 {
+            w.pass(MS, weather);
+        }
+    }
+    w.pass(Duration::from_secs(8), weather);
+    let mut count = 0;
+    for m in &w.members {
+        m.stack.inspect(&mut |_, name, value| {
+            if name == "retransmissions" || name == "num_xmits" {
+                count += value;
+            }
+        });
+    }
+    assert!(w.got.values().all(|list| list.len() == n as usize));
+    count
+}
+
+#[test]
+fn retransmissions_are_in_proportion_to_the_loss() {
+    let weather = Weather { loss: 0.1, doubling: 0.0, longest: MS * 3 };
+    for udp in [true, false] {
+        let (n, receivers) = (2000, 4);
+        let again = retransmissions(n, udp, weather);
+        let limit = 0.301 * f64::from(n * receivers);
+        assert!((again as f64) < limit, "{again} of {n} messages to {receivers}");
+    }
+}
+
+#[test]
+fn without_loss_reordering_causes_almost_no_retransmissions() {
+    let weather = Weather { loss: 0.0, doubling: 0.0, longest: MS * 20 };
+    for udp in [true, false] {
+        let again = retransmissions(4000, udp, weather);
+        assert!(again <= 16, "{again} of 4000 messages to 4: at most one in a thousand");
+    }
 }

@@ -149,6 +149,17 @@ fn bytes_that_wait_are_bounded_and_the_next_in_turn_is_always_taken() {
 }
 
 #[test]
+fn a_kept_message_does_not_hold_on_to_the_buffer_it_came_in() {
+    let buffer = bytes::Bytes::from(alloc::vec![1u8; 60_000]);
+    let mut w = Window::new(0, KEPT);
+    for n in [1, 3] {
+        let mut m = Message::from(Wire::multicast(Body::bytes(buffer.slice(0..100))));
+        w.take_in(n, &mut m, Time::ZERO, &mut Parking::default());
+    }
+    assert!(buffer.is_unique(), "the messages given away are gone, the kept ones are copies");
+}
+
+#[test]
 fn the_oldest_delivered_messages_go_when_there_is_no_room_to_keep_them() {
     let mut w = Window::new(0, Limits { held: u64::MAX, kept: Some(10 * LEAST_COST) });
     for n in 1..=25 {

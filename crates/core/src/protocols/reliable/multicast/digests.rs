@@ -48,7 +48,7 @@ impl Nakack2 {
         let heard = self.heard.take(m).unwrap_or(pair.received);
         window.note_highest(pair.received.max(heard), cx.now);
         self.schedule.watch(&window.gaps, cx);
-        self.senders.insert(m, Sender { window, unanswered: 0 });
+        self.senders.insert(m, Sender { window, unanswered: 0, evicting: false });
     }
 
     /// Joiners start at 0: their first multicast has number 1.

@@ -1,6 +1,7 @@
 //! Multicasts that come too early: before our join is complete they wait; of senders that are not
 //! members yet only the highest number is remembered, so that it can be asked for once they are.
 
+use super::super::parking::Parking;
 use crate::wire::{Header, ProtId, header::NakAckHeader};
 use crate::{Batch, Cx, DropReason, Message, Uuid};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -23,7 +24,13 @@ pub(super) struct Early {
 impl Early {
     /// Takes the numbered messages of `batch`. Beyond a limit they are dropped: they will be asked
     /// for, as their numbers are announced.
-    pub(super) fn set_aside(&mut self, batch: &mut Batch, most: usize, cx: &mut Cx<'_>) {
+    pub(super) fn set_aside(
+        &mut self,
+        batch: &mut Batch,
+        most: usize,
+        parking: &mut Parking,
+        cx: &mut Cx<'_>,
+    ) {
         let src = batch.src;
         let mut kept = batch.like();
         let mine = self.per_sender.get(&src).copied().unwrap_or_default();
@@ -37,6 +44,7 @@ impl Early {
                 cx.drop_from_peer(DropReason::OverLimit, Some(src));
             } else {
                 self.bytes += bytes;
+                parking.park(m);
                 kept.push(core::mem::take(m));
             }
             false

@@ -92,6 +92,8 @@ struct Sender {
     window: Window,
     /// Rounds of requests in a row that nothing came back for.
     unanswered: u32,
+    /// Messages went before they were stable, and that was said.
+    evicting: bool,
 }
 
 #[derive(Debug, Default)]
@@ -247,7 +249,8 @@ impl Protocol for Nakack2 {
         } else if batch.src == cx.local() {
             self.receive_own(batch, cx);
         } else if let Phase::Joining(early) = &mut self.phase {
-            early.set_aside(batch, self.config.become_server_queue_size as usize, cx);
+            let most = self.config.become_server_queue_size as usize;
+            early.set_aside(batch, most, &mut self.parking, cx);
         } else {
             self.receive(batch, cx);
         }

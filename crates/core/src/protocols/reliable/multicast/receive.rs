@@ -4,7 +4,7 @@
 use super::super::window::Taken;
 use super::{Nakack2, Phase};
 use crate::wire::{Flags, Header, ProtId, header::NakAckHeader};
-use crate::{Batch, Cx, DropReason, Message, Uuid};
+use crate::{Batch, Cx, DropReason, Message, Trace};
 
 /// What the NAKACK2 header of a message says, if it has one.
 fn header(m: &Message) -> Option<&NakAckHeader> {
@@ -18,7 +18,6 @@ impl Nakack2 {
     /// Multicasts of another member. What stays in the batch is delivered by the caller.
     pub(super) fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let src = batch.src;
-        self.receive_requests(batch, cx);
         let Some(sender) = self.senders.get_mut(&src) else {
             return self.drop_foreign(batch, cx);
         };
@@ -55,6 +54,9 @@ impl Nakack2 {
         }
         if window.take_answered() {
             sender.unanswered = 0;
+        }
+        if window.evicted() > 0 && !core::mem::replace(&mut sender.evicting, true) {
+            cx.trace(|| Trace::KeptNoLonger { of: src });
         }
         self.schedule.watch(&sender.window.gaps, cx);
         cx.deliver_up(released);
@@ -113,10 +115,14 @@ impl Nakack2 {
     /// multicasts: they leave the unicast they came in.
     pub(super) fn receive_unicasts(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let src = batch.src;
-        self.receive_requests(batch, cx);
         let (mut regular, mut oob) = (Batch::new(src, true, false), Batch::new(src, true, true));
         batch.retain(|m| match header(m) {
             None => true,
+            Some(NakAckHeader::XmitReq(of)) => {
+                let of = of.as_ref().and_then(crate::wire::Address::uuid);
+                self.serve(src, of, m, cx);
+                false
+            }
             Some(NakAckHeader::XmitRsp(n)) => {
                 let seqno = *n;
                 let mut m = core::mem::take(m);
@@ -142,21 +148,5 @@ impl Nakack2 {
             self.receive(&mut b, cx);
             cx.deliver_up(b);
         }
-    }
-
-    fn receive_requests(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let is_request = |m: &Message| matches!(header(m), Some(NakAckHeader::XmitReq(_)));
-        if !batch.messages().iter().any(is_request) {
-            return;
-        }
-        let requester: Uuid = batch.src;
-        batch.retain(|m| {
-            if let Some(NakAckHeader::XmitReq(of)) = header(m) {
-                let of = of.as_ref().and_then(crate::wire::Address::uuid);
-                self.serve(requester, of, m, cx);
-                return false;
-            }
-            true
-        });
     }
 }

@@ -12,9 +12,15 @@ const MOST_BYTES: usize = 2_000_000;
 /// Peers whose messages wait.
 const MOST_PEERS: usize = 256;
 
+/// Payload bytes of all peers that wait.
+const MOST_BYTES_IN_ALL: usize = 32_000_000;
+
 /// What waits, by peer.
 #[derive(Debug, Default)]
-pub(super) struct Aside(BTreeMap<Uuid, Waiting>);
+pub(super) struct Aside {
+    peers: BTreeMap<Uuid, Waiting>,
+    bytes: usize,
+}
 
 #[derive(Debug)]
 struct Waiting {
@@ -48,20 +54,23 @@ impl Aside {
         now: Time,
         pause: Duration,
     ) -> Offered {
-        if !self.0.contains_key(&peer) && self.0.len() >= MOST_PEERS {
+        if !self.peers.contains_key(&peer) && self.peers.len() >= MOST_PEERS {
             return Offered::Full;
         }
         let new =
             || Waiting { conn_id, messages: Vec::new(), bytes: 0, asked_at: None, since: now };
-        let w = self.0.entry(peer).or_insert_with(new);
+        let w = self.peers.entry(peer).or_insert_with(new);
         if w.conn_id != conn_id {
+            self.bytes -= w.bytes;
             *w = Waiting { asked_at: w.asked_at, ..new() };
         }
         if w.messages.iter().all(|(n, _)| *n != seqno) {
             let bytes = m.length();
-            if w.messages.len() >= MOST || w.bytes + bytes > MOST_BYTES {
+            let full = w.messages.len() >= MOST || w.bytes + bytes > MOST_BYTES;
+            if full || self.bytes + bytes > MOST_BYTES_IN_ALL {
                 return Offered::Full;
             }
+            self.bytes += bytes;
             w.bytes += bytes;
             w.messages.push((seqno, core::mem::take(m)));
         }
@@ -74,19 +83,22 @@ impl Aside {
 
     /// The messages of connection `conn_id`, which has begun. Those of others are dropped.
     pub(super) fn take(&mut self, peer: Uuid, conn_id: i16) -> Vec<(i64, Message)> {
-        let Some(w) = self.0.remove(&peer).filter(|w| w.conn_id == conn_id) else {
-            return Vec::new();
-        };
-        w.messages
+        let Some(w) = self.peers.remove(&peer) else { return Vec::new() };
+        self.bytes -= w.bytes;
+        if w.conn_id == conn_id { w.messages } else { Vec::new() }
     }
 
     /// Drops what waits for longer than `limit`.
     pub(super) fn expire(&mut self, now: Time, limit: Duration) {
-        self.0.retain(|_, w| now.since(w.since) < limit);
+        self.peers.retain(|_, w| {
+            let keep = now.since(w.since) < limit;
+            self.bytes -= if keep { 0 } else { w.bytes };
+            keep
+        });
     }
 
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.peers.is_empty()
     }
 }

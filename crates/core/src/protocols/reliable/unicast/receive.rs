@@ -177,6 +177,7 @@ impl Unicast3 {
         cx: &mut Cx<'_>,
     ) {
         let pause = self.config.sync_min_interval;
+        self.parking.park(m);
         match self.aside.offer(peer, conn_id, seqno, m, cx.now, pause) {
             Offered::Ask => {
                 let timestamp = self.next_stamp();
