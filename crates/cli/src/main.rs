@@ -1,1 +1,76 @@
-fn main() {}
+//! The command `rgroups`.
+//!
+//! Data goes to standard output, talk to standard error. Exit codes: 0 done; 1 failed at run time;
+//! 2 wrong usage; 3 configuration invalid; 4 could not join; 5 partial; 6 a check found something;
+//! 130 and 143 by signal, after a clean leave.
+
+mod args;
+mod chat;
+mod decode;
+mod failure;
+mod join;
+mod output;
+mod recv;
+mod send;
+mod signals;
+mod simulate;
+mod up;
+mod view;
+
+use args::{Cli, Command};
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli.global.color.apply();
+    start_log(cli.global.log.as_deref());
+    let outcome = run(&cli);
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(f) => {
+            f.report(cli.global.json);
+            ExitCode::from(f.exit_code())
+        }
+    }
+}
+
+/// Runs a command; the number is the exit code.
+fn run(cli: &Cli) -> Result<u8, Failure> {
+    let json = cli.global.json;
+    match &cli.command {
+        Command::Decode(a) => decode::run(a, json),
+        Command::Sim(a) => simulate::run(a, json),
+        Command::Version => {
+            output::version(json);
+            Ok(0)
+        }
+        Command::Chat(a) => runtime()?.block_on(chat::run(a, json)),
+        Command::Send(a) => runtime()?.block_on(send::run(a, json)),
+        Command::Recv(a) => runtime()?.block_on(recv::run(a, json)),
+        Command::View(a) => runtime()?.block_on(view::run(a, json)),
+        Command::Up(a) => runtime()?.block_on(up::parent::run(a, json)),
+        Command::UpCtl(a) => runtime()?.block_on(up::control::send(a, json)),
+        Command::UpMember(a) => runtime()?.block_on(up::member::run(a)),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::run(format!("cannot start the runtime: {e}")))
+}
+
+fn start_log(filter: Option<&str>) {
+    let filter = tracing_subscriber::EnvFilter::new(filter.unwrap_or("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .init();
+}

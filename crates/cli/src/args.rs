@@ -1,0 +1,376 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Reliable group communication: clusters, views, ordered multicast. Speaks JGroups 5.5.
+#[derive(Debug, Parser)]
+#[command(name = "rgroups", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print JSON: one object, or one a line where the output is a stream.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour; NO_COLOR is honoured too.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+    /// What to log on standard error, e.g. `info` or `rgroups=debug`.
+    #[arg(long, global = true, env = "RGROUPS_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    pub(crate) fn apply(self) {
+        match self {
+            Color::Auto => {}
+            Color::Always => anstream::ColorChoice::Always.write_global(),
+            Color::Never => anstream::ColorChoice::Never.write_global(),
+        }
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a cluster of several members on this machine and show it working.
+    ///
+    /// Example: rgroups up --nodes 3 --for 20s
+    Up(UpArgs),
+    /// Act on a cluster started with `up`: kill, partition, heal, status.
+    ///
+    /// Example: rgroups up-ctl partition A,B / C
+    UpCtl(UpCtlArgs),
+    /// Chat by lines with everybody in a cluster.
+    ///
+    /// Example: rgroups chat demo -n alice
+    Chat(ChatArgs),
+    /// Send lines, a file or generated messages to a cluster.
+    ///
+    /// Example: echo hello | rgroups send demo --members 2
+    Send(SendArgs),
+    /// Print or store what a cluster sends.
+    ///
+    /// Example: rgroups recv demo --count 10
+    Recv(RecvArgs),
+    /// Show the view of a cluster.
+    ///
+    /// Example: rgroups view demo --follow
+    View(ViewArgs),
+    /// Decode a packet given in hex into a tree.
+    ///
+    /// Example: rgroups decode 29460200020200...
+    Decode(DecodeArgs),
+    /// Run whole clusters in a simulator, from one seed.
+    ///
+    /// Example: rgroups sim run --seeds 100 --profile lossy --members 5
+    Sim(SimArgs),
+    /// The version, and the JGroups version spoken.
+    Version,
+    /// One member of `up`.
+    #[command(hide = true)]
+    UpMember(UpMemberArgs),
+}
+
+/// How to join a cluster.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JoinArgs {
+    /// The transport preset.
+    #[arg(long, value_enum, default_value_t = Transport::Udp, env = "RGROUPS_TRANSPORT")]
+    pub(crate) transport: Transport,
+    /// Logical name of this member; default: host name and a number.
+    #[arg(short, long)]
+    pub(crate) name: Option<String>,
+    /// TCP: where to look for members; default 127.0.0.1:7800.
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    pub(crate) hosts: Vec<SocketAddr>,
+    /// Set an attribute of a protocol, e.g. `-D MFC.max_credits=2M`; may be repeated.
+    #[arg(short = 'D', value_name = "PROTOCOL.ATTR=VALUE")]
+    pub(crate) define: Vec<String>,
+    /// Give up joining after this time.
+    #[arg(long, value_parser = duration, default_value = "60s", value_name = "TIME")]
+    pub(crate) timeout: Duration,
+}
+
+/// The transports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// UDP with IP multicast.
+    Udp,
+    /// TCP, one connection per pair.
+    Tcp,
+    /// All members in one process.
+    Inproc,
+}
+
+impl Transport {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+            Transport::Inproc => "inproc",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// How many members, named A, B, C …
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=26))]
+    pub(crate) nodes: u8,
+    /// The transport.
+    #[arg(long, value_enum, default_value_t = Transport::Udp)]
+    pub(crate) transport: Transport,
+    /// Cluster name.
+    #[arg(long, default_value = "demo")]
+    pub(crate) cluster: String,
+    /// Stop by itself after this time.
+    #[arg(long = "for", value_parser = duration, value_name = "TIME")]
+    pub(crate) duration: Option<Duration>,
+    /// Every member multicasts one message per this time; 0 = none.
+    #[arg(long, value_parser = duration, default_value = "200ms", value_name = "TIME")]
+    pub(crate) every: Duration,
+    /// Name of the control socket for `up-ctl`, when several clusters run.
+    #[arg(long, default_value = "default")]
+    pub(crate) control: String,
+    /// Set an attribute of a protocol in every member; may be repeated.
+    #[arg(short = 'D', value_name = "PROTOCOL.ATTR=VALUE")]
+    pub(crate) define: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpCtlArgs {
+    /// Name of the control socket, as given to `up`.
+    #[arg(long, default_value = "default", global = true)]
+    pub(crate) control: String,
+    #[command(subcommand)]
+    pub(crate) action: UpAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UpAction {
+    /// Kill a member without letting it leave (signal 9).
+    Kill {
+        /// The member.
+        member: String,
+    },
+    /// Let a member leave properly.
+    Leave {
+        /// The member.
+        member: String,
+    },
+    /// Start another member, or one that was killed, anew.
+    Add {
+        /// Its name; default: the next letter.
+        member: Option<String>,
+    },
+    /// Cut the network between groups, e.g. `partition A,B / C`.
+    Partition {
+        /// Groups of members, separated by `/`.
+        #[arg(required = true)]
+        groups: Vec<String>,
+    },
+    /// Undo all partitions.
+    Heal,
+    /// Who is there, and which view each one has.
+    Status,
+    /// Stop the cluster.
+    Stop,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpMemberArgs {
+    #[arg(long)]
+    pub(crate) name: String,
+    #[arg(long)]
+    pub(crate) cluster: String,
+    #[arg(long, value_enum)]
+    pub(crate) transport: Transport,
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) hosts: Vec<SocketAddr>,
+    #[arg(long, value_parser = duration)]
+    pub(crate) every: Duration,
+    #[arg(short = 'D')]
+    pub(crate) define: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ViewArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    /// Print each change until interrupted.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    /// Send this text as one message, instead of lines from standard input.
+    #[arg(last = true)]
+    pub(crate) text: Vec<String>,
+    /// Send this file as one message.
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    pub(crate) file: Option<PathBuf>,
+    /// Send so many generated messages of `--size` bytes.
+    #[arg(long, value_name = "N", conflicts_with_all = ["text", "file"])]
+    pub(crate) count: Option<u64>,
+    /// Size of generated messages in bytes.
+    #[arg(long, default_value_t = 100, requires = "count")]
+    pub(crate) size: usize,
+    /// Send to this member only, by its name.
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) to: Option<String>,
+    /// Wait until the view has so many members before sending.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) members: usize,
+    /// How long to wait at the end until everybody has consumed everything.
+    #[arg(long, value_parser = duration, default_value = "120s", value_name = "TIME")]
+    pub(crate) confirm: Duration,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecvArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    /// Stop after so many messages.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Stop after this time.
+    #[arg(long = "for", value_parser = duration, value_name = "TIME")]
+    pub(crate) duration: Option<Duration>,
+    /// Write the payload of the messages to this file, one after the other.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print no messages, only the summary (count, bytes, SHA-256 over all payloads in order).
+    #[arg(long)]
+    pub(crate) summary: bool,
+    /// Show messages that this member sent itself, too.
+    #[arg(long)]
+    pub(crate) own: bool,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DecodeArgs {
+    /// The packet in hex; white space is ignored; `-` reads standard input.
+    #[arg(required = true)]
+    pub(crate) hex: Vec<String>,
+    /// The bytes are a TCP stream (handshake, length-prefixed frames) instead of one packet.
+    #[arg(long)]
+    pub(crate) stream: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    pub(crate) action: SimAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimAction {
+    /// Run many seeds and check every invariant.
+    Run {
+        /// How many seeds.
+        #[arg(long, default_value_t = 100)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        first: u64,
+        #[command(flatten)]
+        shape: SimShape,
+        /// Worker threads; default: one per processor.
+        #[arg(long)]
+        threads: Option<usize>,
+    },
+    /// Run one seed and print its transcript.
+    Replay {
+        /// The seed.
+        seed: u64,
+        #[command(flatten)]
+        shape: SimShape,
+        /// Print only the hash of the transcript.
+        #[arg(long)]
+        hash: bool,
+    },
+    /// Run a scenario script and compare it with its expected transcript.
+    Script {
+        /// The script.
+        file: PathBuf,
+    },
+}
+
+/// What the simulated runs look like.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimShape {
+    /// The fault profile; `help` lists them.
+    #[arg(long, default_value = "lossy")]
+    pub(crate) profile: String,
+    /// Members at the start.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) members: usize,
+}
+
+/// A time such as `500ms`, `20s`, `2m`; a bare number is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let t = text.trim();
+    let (digits, factor) = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)]
+        .into_iter()
+        .find_map(|(suffix, f)| t.strip_suffix(suffix).map(|d| (d, f)))
+        .unwrap_or((t, 1.0));
+    digits
+        .parse::<f64>()
+        .ok()
+        .filter(|n| *n >= 0.0 && n.is_finite())
+        .map(|n| Duration::from_secs_f64(n * factor))
+        .ok_or_else(|| format!("{text:?} is not a time; write 500ms, 20s or 2m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert!(duration("soon").is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! `send`: lines, a file or generated messages, confirmed by everybody before it returns.
+
+use crate::args::SendArgs;
+use crate::failure::Failure;
+use crate::signals::{Signals, leave};
+use crate::{join, output};
+use bytes::Bytes;
+use rgroups::{Address, Channel, Event, Events, Message, Sync, SyncEnd, SyncLevel};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::time::Instant;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+/// What was sent, for the summary.
+#[derive(Default)]
+struct Sent {
+    messages: u64,
+    bytes: u64,
+    hash: Sha256,
+}
+
+/// Runs the command.
+pub(crate) async fn run(a: &SendArgs, json: bool) -> Result<u8, Failure> {
+    let mut signals = Signals::new()?;
+    let file = match &a.file {
+        Some(p) => Some(std::fs::read(p).map_err(|e| {
+            Failure::run(format!("cannot read {}: {e}", p.display()))
+        })?),
+        None => None,
+    };
+    let (ch, mut events) = join::join(&a.cluster, &a.join).await?;
+    let mut outcome = Ok(0);
+    tokio::select! {
+        sent = send_all(a, json, file, &ch, &mut events) => outcome = sent,
+        code = signals.next() => outcome = outcome.map(|_: u8| code),
+    }
+    leave(ch, &mut signals).await;
+    outcome
+}
+
+async fn send_all(
+    a: &SendArgs,
+    json: bool,
+    file: Option<Vec<u8>>,
+    ch: &Channel,
+    events: &mut Events,
+) -> Result<u8, Failure> {
+    wait_for_members(a, ch, events).await?;
+    let to = destination(a, ch)?;
+    let began = Instant::now();
+    let mut sent = Sent::default();
+    // Our own copies must be taken, or flow control would wait for ourselves.
+    let drain = async {
+        while events.next().await.is_some() {}
+        Err(Failure::run("the channel closed"))
+    };
+    let work = async {
+        if let Some(bytes) = file {
+            post(ch, to, bytes.into(), &mut sent).await?;
+        } else if let Some(n) = a.count {
+            for i in 0..n {
+                post(ch, to, generated(i, a.size), &mut sent).await?;
+            }
+        } else if !a.text.is_empty() {
+            post(ch, to, a.text.join(" ").into(), &mut sent).await?;
+        } else {
+            let mut lines = BufReader::new(tokio::io::stdin()).lines();
+            loop {
+                let next = lines.next_line().await;
+                match next.map_err(|e| Failure::run(format!("cannot read standard input: {e}")))? {
+                    Some(l) => post(ch, to, l.into(), &mut sent).await?,
+                    None => break,
+                }
+            }
+        }
+        confirm(a, ch, to).await
+    };
+    let code = tokio::select! {
+        done = work => done?,
+        closed = drain => closed?,
+    };
+    summary(json, sent, began);
+    Ok(code)
+}
+
+/// Message number `i`: its number, then a pattern, cut to `size`.
+fn generated(i: u64, size: usize) -> Bytes {
+    let mut b = vec![i as u8; size];
+    let n = size.min(8);
+    b[..n].copy_from_slice(&i.to_be_bytes()[8 - n..]);
+    b.into()
+}
+
+async fn wait_for_members(a: &SendArgs, ch: &Channel, events: &mut Events) -> Result<(), Failure> {
+    let enough = async {
+        while ch.view().members().len() < a.members {
+            if events.next().await.is_none() {
+                return Err(Failure::run("the channel closed"));
+            }
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(a.join.timeout, enough).await {
+        Ok(r) => r,
+        Err(_) => {
+            let n = ch.view().members().len();
+            Err(Failure::join(format!(
+                "{n} of {} members are there after {:?}: {}",
+                a.members,
+                a.join.timeout,
+                output::view(ch, &ch.view())
+            )))
+        }
+    }
+}
+
+fn destination(a: &SendArgs, ch: &Channel) -> Result<Option<Address>, Failure> {
+    let Some(name) = &a.to else { return Ok(None) };
+    let view = ch.view();
+    let found = view.members().iter().copied().find(|m| ch.name_of(*m) == *name);
+    found.map(Some).ok_or_else(|| {
+        Failure::run(format!("no member {name:?} in {}", output::view(ch, &view)))
+    })
+}
+
+async fn post(
+    ch: &Channel,
+    to: Option<Address>,
+    bytes: Bytes,
+    sent: &mut Sent,
+) -> Result<(), Failure> {
+    sent.messages += 1;
+    sent.bytes += bytes.len() as u64;
+    sent.hash.update(&bytes);
+    let m = match to {
+        None => Message::multicast(bytes),
+        Some(a) => Message::unicast(a, bytes),
+    };
+    ch.send(m).await.map_err(|e| Failure::run(e.to_string()))
+}
+
+/// An empty synchronous message covers everything before it: when it is acknowledged, everybody has
+/// consumed all.
+async fn confirm(a: &SendArgs, ch: &Channel, to: Option<Address>) -> Result<u8, Failure> {
+    let m = match to {
+        None => Message::multicast(Bytes::new()),
+        Some(to) => Message::unicast(to, Bytes::new()),
+    };
+    let sync = Sync { level: SyncLevel::OnDeliver, timeout: Some(a.confirm), to: None };
+    let done = ch.send_and_wait(m, sync).await.map_err(|e| Failure::run(e.to_string()))?;
+    match done.end {
+        SyncEnd::Complete => Ok(0),
+        SyncEnd::TimedOut | SyncEnd::Closed => {
+            let names: Vec<String> = done.missing.iter().map(|m| output::member(ch, *m)).collect();
+            anstream::eprintln!(
+                "warning: not confirmed within {:?} by {}",
+                a.confirm,
+                names.join(", ")
+            );
+            Ok(5)
+        }
+    }
+}
+
+fn summary(json: bool, sent: Sent, began: Instant) {
+    let took = began.elapsed();
+    let hash: String = sent.hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    if json {
+        output::object(
+            "summary",
+            json!({
+                "messages": sent.messages, "bytes": sent.bytes, "sha256": hash,
+                "seconds": took.as_secs_f64(), "peak_memory": output::peak_memory(),
+            }),
+        );
+    } else {
+        output::line(&format!(
+            "sent {} messages, {} bytes in {:.2} s, confirmed by all; sha256 {hash}",
+            sent.messages,
+            sent.bytes,
+            took.as_secs_f64()
+        ));
+    }
+}

@@ -1,0 +1,1 @@
+//! `sim`: clusters from one seed.
