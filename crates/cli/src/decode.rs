@@ -72,8 +72,7 @@ fn stream(bytes: Bytes) -> Result<String, Failure> {
 }
 
 fn unhex(text: &str) -> Result<Bytes, Failure> {
-    let digits: Vec<char> =
-        text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
+    let digits: Vec<char> = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
     if digits.is_empty() {
         return Err(Failure::usage("there is nothing to decode"));
     }
@@ -88,10 +87,8 @@ fn unhex(text: &str) -> Result<Bytes, Failure> {
             Failure::usage(format!("{:?} at position {at} is not a hex digit", digits[at]))
         })
     };
-    let bytes: Result<Vec<u8>, Failure> = (0..digits.len())
-        .step_by(2)
-        .map(|i| Ok((value(i)? << 4 | value(i + 1)?) as u8))
-        .collect();
+    let bytes: Result<Vec<u8>, Failure> =
+        (0..digits.len()).step_by(2).map(|i| Ok((value(i)? << 4 | value(i + 1)?) as u8)).collect();
     Ok(bytes?.into())
 }
 

@@ -44,10 +44,7 @@ pub(crate) async fn join(cluster: &str, a: &JoinArgs) -> Result<(Channel, Events
     }
     match tokio::time::timeout(a.timeout, builder.connect(cluster)).await {
         Ok(joined) => joined.map_err(|e| refused(cluster, &e)),
-        Err(_) => Err(Failure::join(format!(
-            "could not join {cluster:?} within {:?}",
-            a.timeout
-        ))),
+        Err(_) => Err(Failure::join(format!("could not join {cluster:?} within {:?}", a.timeout))),
     }
 }
 

@@ -39,9 +39,14 @@ pub(crate) fn payload(bytes: &[u8]) -> String {
     }
 }
 
+/// A member's logical name, or its short identity while the name is not known.
+pub(crate) fn name(ch: &Channel, a: Address) -> String {
+    ch.name_of(a).unwrap_or_else(|| a.to_string())
+}
+
 /// A member's name, escaped.
 pub(crate) fn member(ch: &Channel, a: Address) -> String {
-    escaped(&ch.name_of(a))
+    escaped(&name(ch, a))
 }
 
 /// `[A|2] (3) [A, B, C]`, with `MergeView::` in front of merge views.
@@ -59,10 +64,10 @@ pub(crate) fn view(ch: &Channel, v: &View) -> String {
 
 /// A view as JSON fields.
 pub(crate) fn view_json(ch: &Channel, v: &View) -> Value {
-    let names: Vec<String> = v.members().iter().map(|m| ch.name_of(*m)).collect();
+    let names: Vec<String> = v.members().iter().map(|m| name(ch, *m)).collect();
     json!({
-        "creator": ch.name_of(v.id().creator), "id": v.id().id, "members": names,
-        "merge": v.is_merge(), "coordinator": ch.name_of(v.coordinator()),
+        "creator": name(ch, v.id().creator), "id": v.id().id, "members": names,
+        "merge": v.is_merge(), "coordinator": name(ch, v.coordinator()),
     })
 }
 

@@ -25,9 +25,10 @@ struct Received {
 pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let mut out = match &a.out {
-        Some(p) => Some(BufWriter::new(File::create(p).map_err(|e| {
-            Failure::run(format!("cannot write {}: {e}", p.display()))
-        })?)),
+        Some(p) => Some(BufWriter::new(
+            File::create(p)
+                .map_err(|e| Failure::run(format!("cannot write {}: {e}", p.display())))?,
+        )),
         None => None,
     };
     let (ch, mut events) = join::join(&a.cluster, &a.join).await?;

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::signals::{Signals, leave};
 use crate::{join, output};
 use bytes::Bytes;
-use rgroups::{Address, Channel, Event, Events, Message, Sync, SyncEnd, SyncLevel};
+use rgroups::{Address, Channel, Events, Message, Sync, SyncEnd, SyncLevel};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::time::Instant;
@@ -23,9 +23,10 @@ struct Sent {
 pub(crate) async fn run(a: &SendArgs, json: bool) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let file = match &a.file {
-        Some(p) => Some(std::fs::read(p).map_err(|e| {
-            Failure::run(format!("cannot read {}: {e}", p.display()))
-        })?),
+        Some(p) => Some(
+            std::fs::read(p)
+                .map_err(|e| Failure::run(format!("cannot read {}: {e}", p.display())))?,
+        ),
         None => None,
     };
     let (ch, mut events) = join::join(&a.cluster, &a.join).await?;
@@ -117,10 +118,10 @@ async fn wait_for_members(a: &SendArgs, ch: &Channel, events: &mut Events) -> Re
 fn destination(a: &SendArgs, ch: &Channel) -> Result<Option<Address>, Failure> {
     let Some(name) = &a.to else { return Ok(None) };
     let view = ch.view();
-    let found = view.members().iter().copied().find(|m| ch.name_of(*m) == *name);
-    found.map(Some).ok_or_else(|| {
-        Failure::run(format!("no member {name:?} in {}", output::view(ch, &view)))
-    })
+    let found = view.members().iter().copied().find(|m| output::name(ch, *m) == *name);
+    found
+        .map(Some)
+        .ok_or_else(|| Failure::run(format!("no member {name:?} in {}", output::view(ch, &view))))
 }
 
 async fn post(
@@ -150,7 +151,7 @@ async fn confirm(a: &SendArgs, ch: &Channel, to: Option<Address>) -> Result<u8, 
     let done = ch.send_and_wait(m, sync).await.map_err(|e| Failure::run(e.to_string()))?;
     match done.end {
         SyncEnd::Complete => Ok(0),
-        SyncEnd::TimedOut | SyncEnd::Closed => {
+        _ => {
             let names: Vec<String> = done.missing.iter().map(|m| output::member(ch, *m)).collect();
             anstream::eprintln!(
                 "warning: not confirmed within {:?} by {}",

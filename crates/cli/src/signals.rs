@@ -12,8 +12,12 @@ pub(crate) struct Signals {
 impl Signals {
     /// Starts listening.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let on = |kind| signal(kind).map_err(|e| Failure::run(format!("cannot catch signals: {e}")));
-        Ok(Self { interrupt: on(SignalKind::interrupt())?, terminate: on(SignalKind::terminate())? })
+        let on =
+            |kind| signal(kind).map_err(|e| Failure::run(format!("cannot catch signals: {e}")));
+        Ok(Self {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+        })
     }
 
     /// The next signal, as the exit code that stands for it. Cancel-safe.

@@ -17,7 +17,7 @@ use alloc::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 /// The first bytes of a connection.
-const COOKIE: &[u8; 4] = b"bela";
+pub const COOKIE: &[u8; 4] = b"bela";
 
 /// In the place of a length: the peer closes the connection on purpose.
 pub const GRACEFUL_CLOSE: i32 = -5;

@@ -133,9 +133,9 @@ impl Host {
     /// Ends the member without letting it leave.
     pub(crate) fn kill(&mut self) -> Result<(), Failure> {
         match &mut self.kind {
-            Kind::Process(child) => child
-                .start_kill()
-                .map_err(|e| Failure::run(format!("cannot kill the member: {e}"))),
+            Kind::Process(child) => {
+                child.start_kill().map_err(|e| Failure::run(format!("cannot kill the member: {e}")))
+            }
             Kind::Task(task) => {
                 task.abort();
                 Ok(())

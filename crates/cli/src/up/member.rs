@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::{join, output};
 use rgroups::{Channel, Config, Event, Events, Message, View};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
@@ -81,7 +82,8 @@ pub(crate) async fn serve(
         }
     };
     let ms = began.elapsed().as_millis() as u64;
-    let joined = Report::Joined { address: ch.admin().physical_address(), ms };
+    let address = physical_address(&ch).await;
+    let joined = Report::Joined { address, ms };
     if reports.send(joined).await.is_ok() {
         participate(&ch, events, &m, &mut orders, &reports).await;
     }
@@ -132,6 +134,12 @@ async fn participate(
             },
         }
     }
+}
+
+/// Where the transport of this member receives.
+async fn physical_address(ch: &Channel) -> Option<SocketAddr> {
+    let places = ch.inspect().await?.physical;
+    places.into_iter().find(|(m, _)| *m == ch.address()).map(|(_, at)| at)
 }
 
 fn seen(ch: &Channel, v: &View) -> SeenView {

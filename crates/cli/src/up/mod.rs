@@ -29,7 +29,7 @@ pub(crate) enum Report {
     /// It joined.
     Joined {
         /// Where it is.
-        address: SocketAddr,
+        address: Option<SocketAddr>,
         /// How long it took.
         ms: u64,
     },

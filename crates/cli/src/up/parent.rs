@@ -101,10 +101,14 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
 /// Partitions in a demonstration should heal while one watches: MERGE3 looks every second or so
 /// instead of every ten to thirty. The user's own settings come later and win.
 fn quick_merge(define: &[String]) -> Vec<String> {
-    let mut all: Vec<String> =
-        ["MERGE3.min_interval=1s", "MERGE3.max_interval=2s", "FD_ALL3.timeout=4s", "FD_ALL3.interval=1s"]
-            .map(str::to_owned)
-            .into();
+    let mut all: Vec<String> = [
+        "MERGE3.min_interval=1s",
+        "MERGE3.max_interval=2s",
+        "FD_ALL3.timeout=4s",
+        "FD_ALL3.interval=1s",
+    ]
+    .map(str::to_owned)
+    .into();
     all.extend(define.iter().cloned());
     all
 }
@@ -211,14 +215,8 @@ impl Parent {
 
     fn start(&mut self, name: &str) -> Result<(), Failure> {
         let host = Host::start(name, &self.shape, self.reports.clone())?;
-        let known = Known {
-            host,
-            address: None,
-            view: None,
-            sent: 0,
-            delivered: 0,
-            state: State::Joining,
-        };
+        let known =
+            Known { host, address: None, view: None, sent: 0, delivered: 0, state: State::Joining };
         self.members.insert(name.to_owned(), known);
         Ok(())
     }
@@ -228,10 +226,11 @@ impl Parent {
         let Some(m) = self.members.get_mut(name) else { return };
         match r {
             Report::Joined { address, ms } => {
-                m.address = Some(address);
+                m.address = address;
                 m.state = State::Member;
+                let address = address.map_or_else(|| "-".to_owned(), |a| a.to_string());
                 if json {
-                    let o = json!({"member": name, "address": address.to_string(), "ms": ms});
+                    let o = json!({"member": name, "address": address, "ms": ms});
                     output::object("joined", o);
                 } else {
                     output::line(&format!("  {name}  {address:<16}  joined in {ms} ms"));
@@ -411,8 +410,8 @@ impl Parent {
         let mut views = self.members.values().filter(|m| m.state == State::Member).map(|m| &m.view);
         let first = views.next().cloned().flatten();
         let n = self.members.values().filter(|m| m.state == State::Member).count();
-        let agreed = first.as_ref().is_some_and(|v| v.members.len() == n)
-            && views.all(|v| *v == first);
+        let agreed =
+            first.as_ref().is_some_and(|v| v.members.len() == n) && views.all(|v| *v == first);
         let reply = match first {
             Some(v) if agreed => {
                 let text = format!("one view after {:.1} s: {}", took.as_secs_f64(), v.text);
