@@ -77,7 +77,7 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
         cluster: a.cluster.clone(),
         transport: a.transport,
         hosts,
-        define: quick_merge(&a.define),
+        define: settings(a.transport, &a.define),
         every: a.every,
     };
     let mut p = Parent {
@@ -98,19 +98,25 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
     stopped.map(|()| code)
 }
 
-/// Partitions in a demonstration should heal while one watches: MERGE3 looks every second or so
-/// instead of every ten to thirty. The user's own settings come later and win.
-fn quick_merge(define: &[String]) -> Vec<String> {
-    let mut all: Vec<String> = [
-        "MERGE3.min_interval=1s",
-        "MERGE3.max_interval=2s",
-        "FD_ALL3.timeout=4s",
-        "FD_ALL3.interval=1s",
-    ]
-    .map(str::to_owned)
-    .into();
-    all.extend(define.iter().cloned());
-    all
+/// All members are on this machine, and partitions should heal while one watches: MERGE3 looks every
+/// second or so instead of every ten to thirty. The user's own settings come later and win.
+fn settings(transport: Transport, define: &[String]) -> Vec<String> {
+    let local = match transport {
+        Transport::Udp => Some("UDP.bind_addr=127.0.0.1"),
+        Transport::Tcp => Some("TCP.bind_addr=127.0.0.1"),
+        Transport::Inproc => None,
+    };
+    local
+        .into_iter()
+        .chain([
+            "MERGE3.min_interval=1s",
+            "MERGE3.max_interval=2s",
+            "FD_ALL3.timeout=4s",
+            "FD_ALL3.interval=1s",
+        ])
+        .map(str::to_owned)
+        .chain(define.iter().cloned())
+        .collect()
 }
 
 /// The ports that members of this cluster take, tried in this order by each.

@@ -2,7 +2,7 @@
 //!
 //! As JGroups' `bind_addr`: a literal address, `LOOPBACK`, `SITE_LOCAL`, `LINK_LOCAL`, `GLOBAL`,
 //! `NON_LOOPBACK`, `match-interface:NAME`, or several of these separated by commas, of which the
-//! first that exists is taken. Without any: the first site-local address, else loopback. The
+//! first that exists is taken. Without any: the first site-local IPv4 address, else loopback. The
 //! environment variable `RGROUPS_BIND_ADDR` is asked before that default.
 
 use if_addrs::{IfAddr, Interface};
@@ -22,9 +22,13 @@ pub(crate) struct NoAddress {
 pub(crate) fn choose(asked: Option<&str>) -> Result<IpAddr, NoAddress> {
     let from_env = std::env::var(VARIABLE).ok().filter(|v| !v.trim().is_empty());
     let rule = asked.map(str::to_owned).or(from_env);
-    let rule = rule.unwrap_or_else(|| "SITE_LOCAL,LOOPBACK".to_owned());
     // A literal needs no list of interfaces: it may not even be listed (an address of a container).
-    let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
+    let mut interfaces = if_addrs::get_if_addrs().unwrap_or_default();
+    let rule = rule.unwrap_or_else(|| {
+        // The default multicast group is one of IPv4.
+        interfaces.retain(|i| i.ip().is_ipv4());
+        "SITE_LOCAL,LOOPBACK".to_owned()
+    });
     rule.split(',').map(str::trim).find_map(|one| resolve(one, &interfaces)).ok_or_else(|| {
         NoAddress {
             asked: rule.clone(),
