@@ -1,5 +1,7 @@
 //! Clusters for tests: on loopback or in memory, each test in a network of its own.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use rgroups::{Address, Channel, Config, Event, Events, Message, View, block_on};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
