@@ -8,6 +8,7 @@
 
 use super::acts_without;
 use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
+use crate::wire::header::NakAckHeader;
 use crate::wire::{Body, Header, Message as WireMessage, ProtId};
 use crate::{Batch, Cx, Dir, Event, Flow, Message, Time, TimerKey, Trace, Uuid, attributes};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -128,6 +129,16 @@ impl FdAll3 {
     }
 }
 
+/// Whether nothing in the batch is from its sender itself: a message that another member sends again
+/// carries its author's address, and says nothing of whether the author lives.
+fn is_resent(batch: &Batch) -> bool {
+    !batch.multicast
+        && batch.messages().iter().all(|m| {
+            let h = m.headers.get(ProtId::NAKACK2);
+            matches!(h, Some(Header::NakAck(NakAckHeader::XmitRsp(_))))
+        })
+}
+
 impl Protocol for FdAll3 {
     fn spec(&self) -> Spec {
         Spec {
@@ -156,7 +167,9 @@ impl Protocol for FdAll3 {
     }
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        self.alive(batch.src, cx);
+        if !is_resent(batch) {
+            self.alive(batch.src, cx);
+        }
         if batch.marks().meets(crate::batch::Marks::of(ProtId::FD_ALL3)) {
             let before = batch.len();
             batch.retain(|m| m.headers.get(ProtId::FD_ALL3).is_none());
@@ -273,6 +286,19 @@ mod tests {
         s.arrive(3, WireMessage::unicast(id(1), Body::Empty));
         let seen = s.above.lock().unwrap();
         assert!(seen.iter().any(|(_, e)| matches!(e, Event::Unsuspect(l) if *l == [id(3)])));
+    }
+
+    #[test]
+    fn a_message_that_another_member_resends_is_no_sign_of_life_of_its_author() {
+        let mut s = member(1);
+        for _ in 0..6 {
+            s.run(Duration::from_secs(1));
+            let resent = Header::NakAck(NakAckHeader::XmitRsp(7));
+            let m = WireMessage::unicast(id(1), Body::Empty);
+            s.arrive(3, m.with_header(ProtId::NAKACK2, resent));
+            s.arrive(2, beat());
+        }
+        assert_eq!(suspected(&s), [id(3)]);
     }
 
     #[test]
