@@ -156,8 +156,10 @@ pub enum Phase {
     AtRest,
     /// Nothing more is sent; the wire must be quiet.
     Quiet,
-    /// The run is over.
+    /// That was it; everybody is asked to leave.
     End,
+    /// Everybody had the time to do so.
+    Closed,
 }
 
 impl History {

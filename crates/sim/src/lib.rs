@@ -17,6 +17,8 @@ pub mod network;
 pub mod oracle;
 mod panics;
 pub mod payload;
+pub mod script;
+pub mod swarm;
 pub mod transcript;
 
 pub use cluster::{Cluster, Outgoing, Settings};

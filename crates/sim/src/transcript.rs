@@ -247,6 +247,7 @@ fn phase_name(p: Phase) -> &'static str {
         Phase::AtRest => "at rest",
         Phase::Quiet => "quiet",
         Phase::End => "end",
+        Phase::Closed => "closed",
     }
 }
 

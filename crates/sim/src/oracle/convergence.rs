@@ -17,7 +17,19 @@ pub fn check(h: &History) -> Vec<Violation> {
         found.extend(no_stuck_mode(h, converged));
     }
     found.extend(calls_ended(h));
+    if h.phase(Phase::Closed).is_some() {
+        found.extend(leaves_ended(h));
+    }
     found
+}
+
+/// A14: who was asked to leave has left.
+fn leaves_ended(h: &History) -> Vec<Violation> {
+    let asked = h.all_lives().filter(|l| h.departure_of(*l).is_some());
+    asked
+        .filter(|l| h.end_of(*l).is_none())
+        .map(|l| Violation::new("A14", format!("{} never left", h.name(l))))
+        .collect()
 }
 
 /// Who runs, and was not asked to leave, at this position.
@@ -92,7 +104,7 @@ fn calls_ended(h: &History) -> Vec<Violation> {
             What::Resolved(m, _) if i < rest => {
                 open.remove(m);
             }
-            What::TokensOutstanding(n) if *n > 0 && i > rest => {
+            What::TokensOutstanding(n) if *n > 0 => {
                 let who = f.life.map_or("-", |l| h.name(l));
                 let text = format!("{n} sends of {who} were neither admitted nor refused");
                 found.push(Violation::new("F6", text));
@@ -154,6 +166,14 @@ mod tests {
         h.facts.pop();
         phase(&mut h, Phase::AtRest);
         assert_eq!(names(&check(&h)), ["E8"]);
+    }
+
+    #[test]
+    fn a_leave_that_never_ends_breaks_a14() {
+        let mut h = together();
+        push(&mut h, A, What::LeaveAsked);
+        phase(&mut h, Phase::Closed);
+        assert_eq!(names(&check(&h)), ["A14"]);
     }
 
     #[test]

@@ -1,0 +1,118 @@
+//! A whole configuration from a seed: which stack, which network, how many messages of which kind,
+//! which faults when. Then the run: load and faults, heal, converge, a final round in which
+//! everybody sends to everybody, rest, leave. The oracles judge all of it.
+
+mod draw;
+mod plan;
+mod pool;
+mod run;
+
+pub use draw::{Action, Configuration, Workload};
+pub use plan::Transport;
+pub use pool::{Summary, run};
+pub(crate) use run::is_one_group;
+pub use run::{Outcome, Stats, replay, run_configuration, run_seed};
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What the network and the nodes go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Profile {
+    /// Nothing: a quiet local network, no faults. Nobody may be suspected.
+    Lan,
+    /// 5 % of packets lost, 5 % reordered, 2 % duplicated.
+    Lossy,
+    /// Nodes are killed, leave and come back all the time.
+    Churn,
+    /// The network splits and heals, also in one direction only.
+    Partition,
+    /// Slow and frozen nodes, applications that consume slowly or not at all.
+    Slow,
+    /// Everybody starts at the same moment.
+    ColdStart,
+    /// All of the above together.
+    Mixed,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Profile; 7] = [
+        Profile::Lan,
+        Profile::Lossy,
+        Profile::Churn,
+        Profile::Partition,
+        Profile::Slow,
+        Profile::ColdStart,
+        Profile::Mixed,
+    ];
+
+    /// Its name, as on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Lan => "lan",
+            Profile::Lossy => "lossy",
+            Profile::Churn => "churn",
+            Profile::Partition => "partition",
+            Profile::Slow => "slow",
+            Profile::ColdStart => "coldstart",
+            Profile::Mixed => "mixed",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        Profile::ALL.into_iter().find(|p| p.name() == s).ok_or_else(|| {
+            let names: Vec<&str> = Profile::ALL.iter().map(|p| p.name()).collect();
+            format!("no profile {s:?}; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// What a swarm is asked to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The profile.
+    pub profile: Profile,
+    /// Nodes that run at once.
+    pub members: usize,
+    /// A deliberately wrong protocol, by name (feature `mutants`).
+    pub mutant: Option<String>,
+}
+
+impl Task {
+    /// This many nodes under this profile.
+    #[must_use]
+    pub fn new(profile: Profile, members: usize) -> Self {
+        Self { profile, members, mutant: None }
+    }
+
+    /// The command that repeats one seed of it.
+    #[must_use]
+    pub fn replay_command(&self, seed: u64) -> String {
+        let mutant = self.mutant.as_ref().map_or_else(String::new, |m| format!(" --mutant {m}"));
+        let (profile, members) = (self.profile, self.members);
+        format!("rgroups sim replay {seed} --profile {profile} --members {members}{mutant}")
+    }
+}
+
+/// The name of the node with this number: A to Z, then N26 and on.
+#[must_use]
+pub fn node_name(n: usize) -> String {
+    match u8::try_from(n) {
+        Ok(n) if n < 26 => char::from(b'A' + n).to_string(),
+        _ => format!("N{n}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! Executing a configuration, phase by phase.
+
+use super::draw::{Action, Configuration};
+use super::plan::{FAILURE_TIMEOUT, MERGE_INTERVAL, STABLE_INTERVAL};
+use super::{Profile, Task};
+use crate::cluster::{Cluster, Outgoing, Settings};
+use crate::history::{MessageId, Phase, What};
+use crate::network::Link;
+use crate::oracle::{self, Conditions, Violation};
+use rgroups_core::{Duration, Uuid};
+use std::collections::BTreeSet;
+
+/// What a seed came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// What was broken; empty if all is well.
+    pub violations: Vec<Violation>,
+    /// The hash of the transcript.
+    pub transcript_hash: u64,
+    /// How much happened.
+    pub stats: Stats,
+}
+
+/// How much happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Messages sent by applications.
+    pub messages: u64,
+    /// Messages delivered to applications.
+    pub deliveries: u64,
+    /// Views installed.
+    pub views: u64,
+    /// Turns of all nodes.
+    pub turns: u64,
+    /// Simulated time.
+    pub time: Duration,
+}
+
+/// Runs one seed.
+#[must_use]
+pub fn run_seed(seed: u64, task: &Task) -> Outcome {
+    crate::panics::silence();
+    run_configuration(&Configuration::draw(seed, task), false).0
+}
+
+/// Runs one seed and returns its transcript too.
+#[must_use]
+pub fn replay(seed: u64, task: &Task) -> (Outcome, Vec<String>) {
+    crate::panics::silence();
+    run_configuration(&Configuration::draw(seed, task), true)
+}
+
+/// Runs a configuration. The transcript's lines are kept only if asked for.
+#[must_use]
+pub fn run_configuration(c: &Configuration, keep_lines: bool) -> (Outcome, Vec<String>) {
+    let mut run = Run::new(c, keep_lines);
+    run.load_and_faults(c);
+    if run.converge() {
+        run.final_round(c);
+        run.rest();
+        run.everybody_leaves();
+    }
+    let cluster = run.cluster;
+    let violations = oracle::check_all(cluster.history(), &conditions(c));
+    let stats = stats(&cluster);
+    let hash = cluster.transcript().hash();
+    let lines = cluster.transcript().lines().to_vec();
+    (Outcome { seed: c.seed, violations, transcript_hash: hash, stats }, lines)
+}
+
+fn conditions(c: &Configuration) -> Conditions {
+    Conditions {
+        max_credits: c.tuning.max_credits,
+        stable_max_bytes: c.tuning.stable_max_bytes,
+        largest_message: c.largest as u64 + 200,
+        members: c.task.members as u64,
+        calm: matches!(c.task.profile, Profile::Lan),
+        flow_control: true,
+    }
+}
+
+fn stats(cluster: &Cluster) -> Stats {
+    let facts = &cluster.history().facts;
+    let count = |wanted: fn(&What) -> bool| facts.iter().filter(|f| wanted(&f.what)).count() as u64;
+    Stats {
+        messages: cluster.history().messages.len() as u64,
+        deliveries: count(|w| matches!(w, What::Delivered { .. })),
+        views: count(|w| matches!(w, What::View(_))),
+        turns: cluster.turns(),
+        time: cluster.now().since(rgroups_core::Time::ZERO),
+    }
+}
+
+struct Run {
+    cluster: Cluster,
+    healthy: Link,
+}
+
+impl Run {
+    fn new(c: &Configuration, keep_lines: bool) -> Self {
+        let plan = c.tuning.plan(c.task.members);
+        let settings = Settings { link: c.link, keep_lines, ..Settings::new(c.seed, plan) };
+        #[cfg(feature = "mutants")]
+        let settings = Settings {
+            mutant: c.task.mutant.as_deref().and_then(rgroups_core::mutants::Mutant::named),
+            ..settings
+        };
+        let mut cluster = Cluster::new(settings);
+        for (i, ppm) in c.drift.iter().enumerate() {
+            cluster.drift(&super::node_name(i), *ppm);
+        }
+        let healthy = Link { loss: 0.0, duplication: 0.0, reordering: 0.0, ..c.link };
+        Run { cluster, healthy }
+    }
+
+    fn load_and_faults(&mut self, c: &Configuration) {
+        for (when, action) in &c.schedule {
+            let now = self.cluster.now().since(rgroups_core::Time::ZERO);
+            self.cluster.run_for(when.saturating_sub(now));
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        let c = &mut self.cluster;
+        match action {
+            Action::Start(name) => c.start(name),
+            Action::Leave(name) => c.leave(name),
+            Action::Crash(name) => c.crash(name),
+            Action::PowerOff(name) => c.power_off(name),
+            Action::Restart(name) => c.restart(name),
+            Action::Freeze(name) => c.freeze(name),
+            Action::Resume(name) => c.resume(name),
+            Action::Slow(name, by) => c.slow(name, *by),
+            Action::Appetite(name, appetite) => c.appetite(name, *appetite),
+            Action::Cut(from, to) => c.cut(from, to),
+            Action::Heal => c.heal(),
+            Action::Reset(name) => c.reset_connections(name),
+            Action::Partition(groups) => {
+                let names: Vec<Vec<&str>> =
+                    groups.iter().map(|g| g.iter().map(String::as_str).collect()).collect();
+                let groups: Vec<&[&str]> = names.iter().map(Vec::as_slice).collect();
+                c.partition(&groups);
+            }
+            Action::Send(from, message) => {
+                // Whoever does not run at the moment sends nothing.
+                let _ = c.send(from, message);
+            }
+        }
+    }
+
+    /// Ends all faults; the group must come together within the bound of B1.
+    fn converge(&mut self) -> bool {
+        self.cluster.note(What::Phase(Phase::Healed));
+        self.cluster.end_all_faults(self.healthy);
+        // Three merge intervals, the merge itself, and one round of failure detection before it.
+        let bound = MERGE_INTERVAL * 3 + FAILURE_TIMEOUT + Duration::from_secs(2 + 5 + 4);
+        self.cluster.run_until(bound, is_one_group);
+        // What is still in the air (late suspicions of the time before) gets another round.
+        self.cluster.run_for(FAILURE_TIMEOUT + Duration::from_secs(4));
+        self.cluster.run_until(bound, is_one_group);
+        self.cluster.note(What::Phase(Phase::Converged));
+        is_one_group(&self.cluster)
+    }
+
+    /// Everybody sends twice its credit to all, and something to everybody.
+    fn final_round(&mut self, c: &Configuration) {
+        self.cluster.note(What::Phase(Phase::FinalRound));
+        let names = self.running();
+        let first = self.cluster.history().messages.len();
+        let size = usize::try_from(c.tuning.max_credits / 5).unwrap_or(10_000);
+        for round in 0..10 {
+            for from in &names {
+                let _ = self.cluster.send(from, &Outgoing::new(None, size));
+                for to in names.iter().filter(|_| round < 2) {
+                    let _ = self.cluster.send(from, &Outgoing::new(Some(to), size / 4 + 8));
+                }
+            }
+        }
+        let sent = first..self.cluster.history().messages.len();
+        let ids: Vec<MessageId> = sent.map(|i| MessageId(i as u32)).collect();
+        let mut seen = 0;
+        let mut open: BTreeSet<MessageId> = ids.into_iter().collect();
+        self.cluster.run_until(Duration::from_secs(60), |c| {
+            for f in &c.history().facts[seen..] {
+                if let What::Resolved(m, _) = &f.what {
+                    open.remove(m);
+                }
+            }
+            seen = c.history().facts.len();
+            open.is_empty()
+        });
+        self.cluster.run_for(Duration::from_secs(5));
+        self.cluster.note(What::Phase(Phase::AtRest));
+        self.cluster.sample();
+        self.cluster.sample_tokens();
+    }
+
+    /// Stability has time to do its work; then nothing may be left, and nothing may be said.
+    fn rest(&mut self) {
+        self.cluster.run_for(STABLE_INTERVAL * 4);
+        self.cluster.note(What::Phase(Phase::Quiet));
+        self.cluster.run_for(Duration::from_secs(10));
+        self.cluster.sample();
+        self.cluster.note(What::Phase(Phase::End));
+    }
+
+    fn everybody_leaves(&mut self) {
+        for name in self.running() {
+            self.cluster.leave(&name);
+        }
+        self.cluster
+            .run_until(Duration::from_secs(30), |c| !c.names().any(|n| c.life(n).is_some()));
+        self.cluster.note(What::Phase(Phase::Closed));
+    }
+
+    fn running(&self) -> Vec<String> {
+        let running = self.cluster.names().filter(|n| self.cluster.life(n).is_some());
+        running.map(str::to_owned).collect()
+    }
+}
+
+/// Whether all running nodes are in one view of exactly themselves.
+pub(crate) fn is_one_group(c: &Cluster) -> bool {
+    let running: Vec<&str> = c.names().filter(|n| c.life(n).is_some()).collect();
+    let expected: BTreeSet<Uuid> =
+        running.iter().filter_map(|n| c.life(n)).map(|l| c.history().id(l)).collect();
+    let mut views = running.iter().map(|n| c.view(n));
+    let Some(first) = views.next() else { return true };
+    let Some(first) = first else { return false };
+    let members: BTreeSet<Uuid> = first.members.iter().copied().collect();
+    members == expected && views.all(|v| v.is_some_and(|v| v.id == first.id))
+}

@@ -1,0 +1,87 @@
+use super::*;
+
+fn passes(profile: Profile, members: usize, seeds: std::ops::Range<u64>) {
+    let task = Task::new(profile, members);
+    let summary = run(seeds, &task, 2, &|_| true);
+    let told: Vec<String> = summary
+        .failures
+        .iter()
+        .flat_map(|o| {
+            let command = task.replay_command(o.seed);
+            std::iter::once(command).chain(o.violations.iter().map(ToString::to_string))
+        })
+        .collect();
+    assert!(
+        told.is_empty(),
+        "{} of {}:\n{}",
+        summary.failures.len(),
+        summary.seeds,
+        told.join("\n")
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_transcript() {
+    for profile in Profile::ALL {
+        let task = Task::new(profile, 4);
+        let (a, b) = (run_seed(11, &task), run_seed(11, &task));
+        assert_eq!(a.transcript_hash, b.transcript_hash, "{profile}");
+    }
+}
+
+#[test]
+fn different_seeds_give_different_transcripts() {
+    let task = Task::new(Profile::Lossy, 3);
+    assert_ne!(run_seed(1, &task).transcript_hash, run_seed(2, &task).transcript_hash);
+}
+
+#[test]
+fn a_quiet_network_breaks_nothing() {
+    passes(Profile::Lan, 4, 0..8);
+}
+
+#[test]
+fn a_lossy_network_breaks_nothing() {
+    passes(Profile::Lossy, 5, 0..8);
+}
+
+#[test]
+fn churn_breaks_nothing() {
+    passes(Profile::Churn, 5, 0..8);
+}
+
+#[test]
+fn partitions_break_nothing() {
+    passes(Profile::Partition, 5, 0..8);
+}
+
+#[test]
+fn slow_and_frozen_nodes_break_nothing() {
+    passes(Profile::Slow, 4, 0..8);
+}
+
+#[test]
+fn a_cold_start_breaks_nothing() {
+    passes(Profile::ColdStart, 6, 0..8);
+}
+
+#[test]
+fn everything_together_breaks_nothing() {
+    passes(Profile::Mixed, 5, 0..8);
+}
+
+#[test]
+fn a_failing_seed_is_repeated_by_one_command() {
+    let mut task = Task::new(Profile::Lossy, 5);
+    assert_eq!(task.replay_command(42), "rgroups sim replay 42 --profile lossy --members 5");
+    task.mutant = Some("credits-granted-twice".into());
+    assert!(task.replay_command(42).ends_with("--mutant credits-granted-twice"));
+}
+
+#[test]
+fn profiles_are_read_by_their_names() {
+    for p in Profile::ALL {
+        assert_eq!(p.name().parse(), Ok(p));
+    }
+    assert!("lossi".parse::<Profile>().is_err());
+}
