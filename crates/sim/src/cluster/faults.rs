@@ -8,10 +8,12 @@ use crate::connections::{Exit, Life};
 use crate::history::What;
 use crate::network::{Host, Link};
 use bytes::Bytes;
-use rgroups_core::node::{Bound, Node, NodeEnv, Port};
+use rgroups_core::net::ConnId;
+use rgroups_core::node::{Bound, Node, NodeEnv, Port, RawEvent, RawOp};
 use rgroups_core::plan::StackPlan;
 use rgroups_core::{Command, Duration, Uuid, tag};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 /// The cluster that all nodes join.
 const CLUSTER: &[u8] = b"sim";
@@ -214,6 +216,27 @@ impl Cluster {
         let Some(life) = self.life(name) else { return };
         self.record(Some(life), What::Network("connections reset".into()));
         self.with_streams(|s, around| s.reset_all(life, around));
+    }
+
+    /// Strangers send the node random bytes, so many times: as datagrams, and on connections.
+    pub fn garbage(&mut self, name: &str, times: u32) {
+        let Some(life) = self.life(name) else { return };
+        let from = SocketAddr::from(([10, 255, 255, 254], 9_999));
+        for i in 0..times {
+            let length = self.rng.between(1, 200);
+            let bytes: Bytes = (0..length).map(|_| self.rng.next_u64() as u8).collect();
+            // Far above the names that connections of the cluster get.
+            let conn = ConnId(RawOp::ACCEPTED + (1 << 40) + u64::from(i));
+            let port = if i % 2 == 0 { Port::Transport } else { Port::Monitor };
+            let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) else { return };
+            p.queue(RawEvent::Datagram { from, bytes: bytes.clone() });
+            p.queue(RawEvent::Accepted { conn, port, from });
+            p.queue(RawEvent::Received { conn, bytes });
+            if i % 3 == 0 {
+                p.queue(RawEvent::Closed { conn, reset: i % 2 == 0 });
+            }
+        }
+        self.wake(life, Duration::ZERO);
     }
 
     /// All links become this one.

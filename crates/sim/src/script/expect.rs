@@ -21,8 +21,13 @@ pub(super) struct Expectation {
 enum Condition {
     View(String, Vec<String>),
     ViewsEqual,
-    Delivered { at: String, count: usize, of: String },
-    NoSuspicion,
+    Delivered {
+        at: String,
+        count: usize,
+        of: String,
+    },
+    /// Of anybody, or of these.
+    NoSuspicion(Vec<String>),
     SuspicionOf(String),
     Gone(String),
     Blocked(String),
@@ -45,7 +50,11 @@ impl Expectation {
                 Condition::View(node, members)
             }
             "views" => expect_word(words, "equal", Condition::ViewsEqual)?,
-            "no" => expect_word(words, "suspicion", Condition::NoSuspicion)?,
+            "no" => {
+                expect_word(words, "suspicion", ())?;
+                let of = if words.next_if("of") { words.rest() } else { Vec::new() };
+                Condition::NoSuspicion(of)
+            }
             "suspicion" => {
                 expect_word(words, "of", ())?;
                 Condition::SuspicionOf(words.next("the suspect")?.to_owned())
@@ -134,7 +143,8 @@ impl Condition {
             Condition::View(node, members) => view_names(c, node).as_ref() == Some(members),
             Condition::ViewsEqual => is_one_group(c),
             Condition::Delivered { at, count, of } => delivered(c, at, of) == *count,
-            Condition::NoSuspicion => suspects(c).is_empty(),
+            Condition::NoSuspicion(of) if of.is_empty() => suspects(c).is_empty(),
+            Condition::NoSuspicion(of) => !suspects(c).iter().any(|s| of.contains(s)),
             Condition::SuspicionOf(node) => suspects(c).iter().any(|s| s == node),
             Condition::Gone(node) => c.life(node).is_none(),
             Condition::Blocked(node) => pending(c, node) > 0,
@@ -165,7 +175,7 @@ impl Condition {
             Condition::Delivered { at, of, .. } => {
                 format!("{at} delivered {} of {of}", delivered(c, at, of))
             }
-            Condition::NoSuspicion => format!("suspected were: {}", suspects(c).join(", ")),
+            Condition::NoSuspicion(_) => format!("suspected were: {}", suspects(c).join(", ")),
             Condition::SuspicionOf(node) => format!("{node} was not suspected"),
             Condition::Gone(node) => format!("{node} still runs"),
             Condition::Blocked(node) => format!("no send of {node} waits"),

@@ -231,6 +231,7 @@ fn act(c: &mut Cluster, line: Line) -> Result<(), String> {
         Line::Nodes(verb, names) => names.iter().for_each(|n| act_on(c, verb, n)),
         Line::Slow(name, by) => c.slow(&name, by),
         Line::Drift(name, ppm) => c.drift(&name, ppm),
+        Line::Garbage(name, times) => c.garbage(&name, times),
         Line::Consume(name, diet) => {
             let appetite = match diet {
                 Diet::On => Appetite::Everything,

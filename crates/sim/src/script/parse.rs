@@ -18,6 +18,7 @@ pub(super) enum Line {
     Nodes(NodeVerb, Vec<String>),
     Slow(String, Duration),
     Drift(String, i32),
+    Garbage(String, u32),
     Consume(String, Diet),
     Partition(Vec<Vec<String>>),
     Cut(String, String),
@@ -147,6 +148,7 @@ pub(super) fn parse(text: &str) -> Result<Line, String> {
         "reset" => nodes(&mut words, NodeVerb::Reset)?,
         "slow" => Line::Slow(words.next("the node")?.to_owned(), words.duration()?),
         "drift" => Line::Drift(words.next("the node")?.to_owned(), words.number("the drift")?),
+        "garbage" => Line::Garbage(words.next("the node")?.to_owned(), words.number("how much")?),
         "consume" => {
             let name = words.next("the node")?.to_owned();
             let diet = match words.peek() {
