@@ -107,7 +107,7 @@ fn integrity(h: &History, course: &Course) -> Vec<Violation> {
         if d.multicast != sent.to.is_none() || sent.to.is_some_and(|to| to != course.id) {
             wrong("delivered to the wrong destination");
         }
-        if sent.sender == course.life && !sent.loopback {
+        if sent.sender == course.life && sent.to.is_none() && !sent.loopback {
             wrong("delivered to its sender, who did not want it");
         }
         if !seen.insert(d.message) {
@@ -157,7 +157,7 @@ fn no_gap(h: &History, course: &Course, accepted: &BTreeMap<MessageId, usize>) -
             sent.ordered
                 && h.id(sent.sender) == d.from
                 && if d.multicast { sent.to.is_none() } else { sent.to == Some(course.id) }
-                && (sent.sender != course.life || sent.loopback)
+                && (sent.sender != course.life || sent.loopback || sent.to.is_some())
                 && accepted.contains_key(m)
         });
         if let Some(m) = missing {
