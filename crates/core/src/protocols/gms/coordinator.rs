@@ -55,10 +55,17 @@ impl Gms {
         }
     }
 
-    /// The joiner is in, but does not know it.
+    /// The joiner is in, but does not know it. What was multicast since it is in belongs to it too,
+    /// so its windows begin where the first answer said; nothing behind that was purged, because the
+    /// joiner has not reported it yet.
     fn welcome_again(&mut self, joiner: Uuid, cx: &mut Cx<'_>) {
         let Some(view) = self.view.clone() else { return };
-        let digest = digest_for(&view, &[], cx);
+        let mut digest = digest_for(&view, &[], cx);
+        if let (Some(digest), Some(first)) = (&mut digest, self.welcomes.get(&joiner)) {
+            for (m, pair) in first.iter().filter(|(m, _)| view.contains(*m)) {
+                digest.set(m, pair);
+            }
+        }
         let answer = digest.and_then(|d| payload::join_response(joiner, &view, &d, Flags::OOB));
         if let Some(m) = answer {
             cx.send_down(m);
@@ -111,7 +118,8 @@ impl Gms {
                 .as_ref()
                 .and_then(|d| payload::join_response(*joiner, &view, d, Flags::empty()));
             // Without a digest of every member there is no answer, and the joiner asks again.
-            if let Some(m) = answer {
+            if let (Some(m), Some(digest)) = (answer, &digest) {
+                self.welcomes.insert(*joiner, digest.clone());
                 cx.send_down(m);
             }
         }
@@ -131,6 +139,7 @@ impl Gms {
 
     /// VIEW_ACK. It does not say of which view; as in JGroups it counts for the last one.
     pub(super) fn receive_ack(&mut self, src: Uuid, cx: &mut Cx<'_>) {
+        self.welcomes.remove(&src);
         self.no_ack_from(src, cx);
     }
 

@@ -143,6 +143,11 @@ impl Gms {
             Windows::Merge(digest) => Some(digest.clone()),
             Windows::Follow | Windows::Set(_) => None,
         };
+        match &windows {
+            Windows::Follow => self.welcomes.retain(|m, _| view.contains(*m)),
+            // The windows are not those that the joiners were told of.
+            Windows::Set(_) | Windows::Merge(_) => self.welcomes.clear(),
+        }
         self.repaired = false;
         self.note_excluded(previous.as_deref(), &view);
         cx.change(GroupChange::View(Some(Arc::clone(&view))));

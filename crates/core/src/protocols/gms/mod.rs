@@ -39,7 +39,7 @@ use crate::{
     Answer, AppEvent, Batch, Cx, Digest, Dir, DropReason, Event, Flow, Group, GroupChange, Message,
     Purpose, Query, Time, TimerKey, Trace, Uuid, View, attributes,
 };
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -119,6 +119,8 @@ pub struct Gms {
     merge_digest: Option<Digest>,
     /// Acknowledgements of the view that this member announced last.
     acks: Option<AckRound>,
+    /// As coordinator: the digests that joiners were given, until they acknowledge a view.
+    welcomes: BTreeMap<Uuid, Digest>,
     merging: Option<Merging>,
     merge_counter: i32,
     /// Until when a merge that this member was asked to contribute to may end.
@@ -169,6 +171,7 @@ impl Gms {
             merge_expected_until: Time::ZERO,
             held: Held::new(limits),
             excluded: BTreeSet::new(),
+            welcomes: BTreeMap::new(),
             highest_id: 0,
             full_view_sent: false,
             view_asked_at: None,
