@@ -124,7 +124,7 @@ fn uncharged(h: &History, sender: Uuid, receiver: Uuid, rest: usize) -> u64 {
     for (_, f) in h.facts_of(s).take_while(|(i, _)| *i < rest) {
         match &f.what {
             What::View(v) => in_view = v.contains(receiver),
-            What::Resolved(m, _) if !in_view && delivered.contains(m) => {
+            What::Sent(m) | What::Resolved(m, _) if !in_view && delivered.contains(m) => {
                 bytes += 2 * h.message(*m).size as u64 + 256;
             }
             _ => {}

@@ -72,12 +72,23 @@ impl Course {
     }
 }
 
-/// Messages that flow control admitted, and where.
+/// Messages that flow control admitted, and where. The call of a synchronous send ends later, so of
+/// those only the beginning is known.
 fn accepted(h: &History) -> BTreeMap<MessageId, usize> {
+    let mut sent = BTreeMap::new();
     let mut accepted = BTreeMap::new();
     for (i, f) in h.facts.iter().enumerate() {
-        if let What::Resolved(m, SendResult::Sent | SendResult::Synced(_)) = &f.what {
-            accepted.insert(*m, i);
+        match &f.what {
+            What::Sent(m) => {
+                sent.insert(*m, i);
+            }
+            What::Resolved(m, SendResult::Sent) => {
+                accepted.insert(*m, i);
+            }
+            What::Resolved(m, SendResult::Synced(_)) => {
+                accepted.extend(sent.get(m).map(|at| (*m, *at)));
+            }
+            _ => {}
         }
     }
     accepted

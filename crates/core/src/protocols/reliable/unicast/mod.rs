@@ -87,6 +87,19 @@ enum Standing {
     },
 }
 
+impl Standing {
+    /// How long a member that left is still sent what it did not acknowledge.
+    const GRACE: Duration = Duration::from_secs(3);
+
+    /// Whether the peer left the view long enough ago.
+    fn is_past(self, now: Time) -> bool {
+        match self {
+            Standing::Open => false,
+            Standing::Closing { since } => now.since(since) >= Self::GRACE,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Counters {
     sent: u64,
