@@ -166,6 +166,16 @@ pub enum Query {
     Reassembling(Uuid),
     /// How many synchronous sends are unanswered? (RSVP)
     Syncs,
+    /// How many more bytes of unicasts of `from`, who is not in the view, can wait for a view with
+    /// it? (GMS; asked from below, before they are acknowledged)
+    HoldRoom {
+        /// The sender.
+        from: Uuid,
+        /// Bytes of this sender that will come without being asked for again.
+        coming: u64,
+        /// The same, of all senders that are not in the view.
+        coming_in_all: u64,
+    },
 }
 
 /// The answer to a [`Query`].
@@ -186,7 +196,7 @@ pub enum Answer {
     Suspects(Vec<Uuid>),
     /// To `Stability`.
     Stability(StabilityGauge),
-    /// To `FragmentSize` and `Reassembling`.
+    /// To `FragmentSize`, `Reassembling` and `HoldRoom`.
     Bytes(u64),
     /// To `Syncs`.
     Syncs(u64),

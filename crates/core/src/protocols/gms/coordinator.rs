@@ -137,10 +137,17 @@ impl Gms {
         self.end_round_if_complete(cx);
     }
 
-    /// VIEW_ACK. It does not say of which view; as in JGroups it counts for the last one.
+    /// VIEW_ACK. It does not say of which view: while a member owes some of earlier views, those
+    /// are meant.
     pub(super) fn receive_ack(&mut self, src: Uuid, cx: &mut Cx<'_>) {
         self.welcomes.remove(&src);
-        self.no_ack_from(src, cx);
+        match self.acks_owed.get_mut(&src) {
+            Some(owed) if *owed > 1 => *owed -= 1,
+            Some(_) => {
+                self.acks_owed.remove(&src);
+            }
+            None => self.no_ack_from(src, cx),
+        }
     }
 
     /// `member` has acknowledged, or will not.
@@ -158,7 +165,11 @@ impl Gms {
 
     /// The wait for acknowledgements is over, one way or the other.
     pub(super) fn end_round(&mut self, cx: &mut Cx<'_>) {
-        self.acks = None;
+        // An acknowledgement that is still to come must not count for the next view. One that never
+        // comes makes the next round wait until the view is sent again, and is forgiven by that.
+        for m in self.acks.take().into_iter().flat_map(|a| a.missing) {
+            *self.acks_owed.entry(m).or_insert(0) += 1;
+        }
         cx.disarm(ACKS);
         cx.raise(Dir::Down, Event::ResumeStable);
         self.ask_to_leave_now(cx);

@@ -2,11 +2,13 @@
 //! view, which can be earlier than the receiver installs it (BEHAVIOURS R08). What comes too early
 //! waits here, in order, and goes up right after the view that contains its sender.
 //!
-//! Bounded per sender and in total: at the limit the newest is dropped and counted. Never revives
+//! Bounded per sender and in total: at the limit the newest is refused, before UNICAST3 acknowledges
+//! it ([`Held::room`]), so that its sender sends it again; what comes without having been asked for
+//! is dropped and counted. Never revives
 //! what a member sent before a view excluded it (DECISIONS 7).
 
 use crate::wire::Encode;
-use crate::{Batch, Time, Uuid, View};
+use crate::{Batch, Message, Time, Uuid, View};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -16,6 +18,11 @@ const MIN_COST: u64 = 128;
 
 /// Whoever is in no view for this long after its first message will not be.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a message counts while it waits.
+pub(crate) fn cost(m: &Message) -> u64 {
+    (m.wire.encoded_len() as u64).max(MIN_COST)
+}
 
 /// How many bytes may wait.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +58,7 @@ impl Held {
         let known = self.senders.get(&batch.src).map_or(0, |w| w.bytes);
         let (mut own, mut total) = (known, self.bytes);
         batch.retain(|m| {
-            let cost = (m.wire.encoded_len() as u64).max(MIN_COST);
+            let cost = cost(m);
             let fits = own + cost <= limits.per_sender && total + cost <= limits.total;
             if fits {
                 own += cost;
@@ -68,6 +75,15 @@ impl Held {
             w.batches.push(batch);
         }
         offered - kept
+    }
+
+    /// How many more bytes of `from` may wait, when so many of it and of all are coming anyway.
+    pub(super) fn room(&self, from: Uuid, coming: u64, coming_in_all: u64) -> u64 {
+        let own = self.senders.get(&from).map_or(0, |w| w.bytes);
+        let left =
+            |limit: u64, used: u64, more: u64| limit.saturating_sub(used.saturating_add(more));
+        let of_all = left(self.limits.total, self.bytes, coming_in_all);
+        left(self.limits.per_sender, own, coming).min(of_all)
     }
 
     /// Takes what the members of `view` sent.

@@ -139,6 +139,7 @@ impl Gms {
         if self.acks.is_some() {
             self.end_round(cx);
         }
+        self.acks_owed.retain(|m, _| view.contains(*m));
         self.merge_digest = match &windows {
             Windows::Merge(digest) => Some(digest.clone()),
             Windows::Follow | Windows::Set(_) => None,

@@ -25,6 +25,7 @@ mod subgroup;
 mod tests;
 
 use self::coordinator::AckRound;
+pub(crate) use self::holding::cost as holding_cost;
 use self::holding::{Held, Limits};
 use self::joining::JoinHistory;
 use self::leaving::Leave;
@@ -121,6 +122,8 @@ pub struct Gms {
     acks: Option<AckRound>,
     /// As coordinator: the digests that joiners were given, until they acknowledge a view.
     welcomes: BTreeMap<Uuid, Digest>,
+    /// How many acknowledgements of earlier views members still owe.
+    acks_owed: BTreeMap<Uuid, u32>,
     merging: Option<Merging>,
     merge_counter: i32,
     /// Until when a merge that this member was asked to contribute to may end.
@@ -166,6 +169,7 @@ impl Gms {
             requests: Requests::default(),
             merge_digest: None,
             acks: None,
+            acks_owed: BTreeMap::new(),
             merging: None,
             merge_counter: 0,
             merge_expected_until: Time::ZERO,
@@ -246,11 +250,8 @@ impl Gms {
         let mut kept = batch.like();
         let mut pass = batch.like();
         for m in batch.take_all() {
-            // Members of other sites are in no view of ours, ever.
-            match m.src {
-                Some(Address::Site(_)) => pass.push(m),
-                _ => kept.push(m),
-            }
+            let to = if is_of_another_site(&m) { &mut pass } else { &mut kept };
+            to.push(m);
         }
         batch.replace(pass.take_all());
         if kept.is_empty() {
@@ -308,7 +309,7 @@ impl Protocol for Gms {
             name: "GMS",
             id: Some(ProtId::GMS),
             interests: Interests {
-                up: Traffic::Unicast,
+                up: Traffic::Both,
                 events: true,
                 end_turn: true,
                 ..Interests::default()
@@ -335,11 +336,16 @@ impl Protocol for Gms {
     }
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let stranger = !batch.multicast && !self.is_member(batch.src);
+        let stranger = !self.is_member(batch.src);
         if batch.marks().meets(Marks::of(ProtId::GMS)) {
             self.split(batch, cx);
         }
-        if stranger && !self.is_member(batch.src) && !batch.is_empty() {
+        if !stranger || self.is_member(batch.src) || batch.is_empty() {
+            return;
+        }
+        if batch.multicast {
+            drop_multicasts(batch, cx);
+        } else {
             self.hold(batch, cx);
         }
     }
@@ -401,6 +407,9 @@ impl Protocol for Gms {
     fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
         match q {
             Query::MergeRunning => Some(Answer::MergeRunning(self.merging.is_some())),
+            Query::HoldRoom { from, coming, coming_in_all } => {
+                Some(Answer::Bytes(self.held.room(*from, *coming, *coming_in_all)))
+            }
             _ => None,
         }
     }
@@ -424,6 +433,24 @@ impl Protocol for Gms {
     }
 }
 
+/// Whether a member of another site sent this: it is in no view of ours, ever.
+fn is_of_another_site(m: &Message) -> bool {
+    matches!(m.src, Some(Address::Site(_)))
+}
+
+/// Drops multicasts of a sender that is not in the view. NAKACK2 stops those with numbers; these
+/// were sent without.
+fn drop_multicasts(batch: &mut Batch, cx: &mut Cx<'_>) {
+    let src = batch.src;
+    batch.retain(|m| {
+        let pass = is_of_another_site(m);
+        if !pass {
+            cx.drop_from_peer(DropReason::NotAMember, Some(src));
+        }
+        pass
+    });
+}
+
 impl Gms {
     /// Takes the messages of GMS out of a batch. At a view the batch is split: what is before it
     /// goes up before the view does, what is behind it after it.
@@ -442,8 +469,11 @@ impl Gms {
             };
             let before = self.view.as_deref().map(|v| v.id);
             let mut earlier = core::mem::replace(&mut pass, batch.like());
-            if !earlier.is_empty() && !batch.multicast && !self.is_member(src) {
-                self.hold(&mut earlier, cx);
+            if !earlier.is_empty() && !self.is_member(src) {
+                match batch.multicast {
+                    true => drop_multicasts(&mut earlier, cx),
+                    false => self.hold(&mut earlier, cx),
+                }
             }
             cx.deliver_up(earlier);
             self.receive(src, &h, &m, cx);

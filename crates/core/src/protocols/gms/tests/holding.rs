@@ -89,3 +89,61 @@ fn members_of_other_sites_pass() {
     c.at(1).arrive(7, m);
     assert_eq!(payloads(&mut c, 1), [1]);
 }
+
+#[test]
+fn an_unnumbered_multicast_of_a_stranger_is_dropped() {
+    let mut c = Cluster::formed(2);
+    let m = wire::Message::multicast(wire::Body::bytes(Vec::from([1])));
+    c.at(2).arrive(3, m.with_flags(wire::Flags::NO_RELIABILITY));
+    assert!(payloads(&mut c, 2).is_empty());
+    assert_eq!(c.at(2).stack.dropped(crate::DropReason::NotAMember), 1);
+}
+
+#[test]
+fn an_unnumbered_multicast_of_a_member_is_delivered() {
+    let mut c = Cluster::formed(2);
+    let m = wire::Message::multicast(wire::Body::bytes(Vec::from([1])));
+    c.at(2).arrive(1, m.with_flags(wire::Flags::NO_RELIABILITY));
+    assert_eq!(payloads(&mut c, 2), [1]);
+}
+
+/// Unicast number `n` of member 3, of its first connection.
+fn numbered(n: i64) -> wire::Message {
+    let header = wire::header::UnicastHeader::Data { seqno: n, conn_id: 0, first: n == 1 };
+    to(1, n as u8).with_header(ProtId::UNICAST3, Header::Unicast(header))
+}
+
+/// A coordinator over UNICAST3 that keeps three messages of a stranger, and was sent five.
+fn overfull() -> Cluster {
+    let config = GmsConfig { max_held_bytes: ByteSize(3 * 128), ..GmsConfig::default() };
+    let mut c = Cluster::formed_over(Layers::Reliable, 2, &config);
+    for n in 1..=5 {
+        c.at(1).arrive(3, numbered(n));
+    }
+    c
+}
+
+#[test]
+fn what_there_is_no_room_for_is_not_acknowledged() {
+    let mut c = overfull();
+    c.at(1).run(ms(600));
+    let sent = c.at(1).sent();
+    let to_3 = sent.iter().filter(|m| m.dest == Some(id(3).into()));
+    let acked = |m: &wire::Message| match m.headers.get(ProtId::UNICAST3) {
+        Some(Header::Unicast(wire::header::UnicastHeader::Ack { seqno, .. })) => Some(*seqno),
+        _ => None,
+    };
+    let acks: Vec<i64> = to_3.filter_map(acked).collect();
+    assert_eq!(acks, [3]);
+}
+
+#[test]
+fn what_there_was_no_room_for_is_delivered_when_it_is_sent_again_after_the_view() {
+    let mut c = overfull();
+    c.at(1).arrive(3, payload::join_request(id(1), id(3)).wire);
+    c.at(1).run(ms(10));
+    for n in 4..=5 {
+        c.at(1).arrive(3, numbered(n));
+    }
+    assert_eq!(payloads(&mut c, 1), [1, 2, 3, 4, 5]);
+}

@@ -155,3 +155,47 @@ fn a_mutant_that_applies_differences_to_any_base_has_other_members_in_the_same_v
     assert_eq!(c.view(1).id, c.view(2).id);
     assert_ne!(c.view(1), c.view(2));
 }
+
+fn missing_acks(c: &mut Cluster) -> u64 {
+    let mut found = 0;
+    c.at(1).stack.inspect(&mut |_, name, v| {
+        if name == "missing_acks" {
+            found = v;
+        }
+    });
+    found
+}
+
+/// Member 2 acknowledged nothing of the view with 3, and the wait for it is over; the view with 4
+/// was announced.
+fn owing() -> Cluster {
+    let mut c = Cluster::formed(2);
+    c.at(1).arrive(3, payload::join_request(id(1), id(3)).wire);
+    c.at(1).run(ms(1));
+    c.at(1).arrive(3, payload::view_ack(id(1)).wire);
+    c.at(1).run(ms(2100));
+    c.at(1).arrive(4, payload::join_request(id(1), id(4)).wire);
+    c.at(1).run(ms(1));
+    c
+}
+
+#[test]
+fn an_acknowledgement_of_an_earlier_view_does_not_count_for_the_present_one() {
+    let mut c = owing();
+    for m in [2, 3, 4] {
+        c.at(1).arrive(m, payload::view_ack(id(1)).wire);
+    }
+    assert_eq!(missing_acks(&mut c), 1);
+    c.at(1).arrive(2, payload::view_ack(id(1)).wire);
+    assert_eq!(missing_acks(&mut c), 0);
+}
+
+#[test]
+fn a_member_that_never_acknowledged_an_earlier_view_delays_one_round_at_most() {
+    let mut c = owing();
+    for m in [3, 4] {
+        c.at(1).arrive(m, payload::view_ack(id(1)).wire);
+    }
+    c.run(ms(1100));
+    assert_eq!(missing_acks(&mut c), 0);
+}

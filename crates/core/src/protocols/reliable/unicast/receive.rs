@@ -5,8 +5,9 @@ use super::super::retransmit;
 use super::super::window::{Limits, Taken, Window};
 use super::aside::Offered;
 use super::{Standing, Unicast3, header};
-use crate::wire::{Flags, header::UnicastHeader};
-use crate::{Batch, Cx, DropReason, Duration, Message, Time, Uuid};
+use crate::protocols::gms::holding_cost;
+use crate::wire::{Flags, ProtId, header::UnicastHeader};
+use crate::{Answer, Batch, Cx, DropReason, Duration, Message, Query, Time, Uuid};
 use alloc::vec::Vec;
 
 /// What one peer sends us.
@@ -20,6 +21,8 @@ pub(super) struct ReceiveConnection {
     used_at: Time,
 }
 
+/// What a waiting message counts beside its payload when the room above is reckoned.
+const PER_MESSAGE: u64 = 128;
 /// Bytes per peer that may wait for their turn.
 const HELD: u64 = 64_000_000;
 /// Connections; above it no new ones of peers that are not in the view.
@@ -40,6 +43,26 @@ enum Belongs {
     Past,
 }
 
+/// How much more of a peer can be kept above until a view contains it.
+enum Room {
+    /// It is in the view.
+    Unlimited,
+    Bytes(u64),
+}
+
+impl Room {
+    /// Whether there is room for `m`, which takes it. Messages of GMS are not kept there.
+    fn admits(&mut self, m: &Message) -> bool {
+        let Room::Bytes(left) = self else { return true };
+        if m.headers.get(ProtId::GMS).is_some() {
+            return true;
+        }
+        let rest = left.checked_sub(holding_cost(m));
+        *left = rest.unwrap_or(*left);
+        rest.is_some()
+    }
+}
+
 /// Whether connection `id` was opened after `than`: numbers have 15 bits and wrap.
 fn is_newer(id: i16, than: i16) -> bool {
     let ahead = id.wrapping_sub(than) & i16::MAX;
@@ -52,13 +75,21 @@ impl Unicast3 {
         let peer = batch.src;
         let mut early = Batch::new(peer, false, true);
         let mut data = false;
+        let mut room = self.room_above(peer, cx);
         batch.retain(|m| match header(m) {
             None => true,
+            Some(UnicastHeader::Data { .. }) if !room.admits(m) => {
+                // Not acknowledged, so its sender sends it again.
+                cx.drop_from_peer(DropReason::OverLimit, Some(peer));
+                false
+            }
             Some(UnicastHeader::Data { seqno, conn_id, first }) => {
                 data = true;
                 match self.belongs(peer, conn_id, first, cx.now) {
                     Belongs::Here => self.take_in(peer, seqno, m, cx),
-                    Belongs::Begins => self.begin(peer, conn_id, seqno, m, &mut early, cx),
+                    Belongs::Begins => {
+                        self.begin(peer, (conn_id, seqno), m, &mut early, &mut room, cx)
+                    }
                     Belongs::BeginningMissed => {
                         self.set_aside(peer, conn_id, seqno, m, cx);
                         false
@@ -88,6 +119,21 @@ impl Unicast3 {
         });
         if data {
             self.finish(batch, early, cx);
+        }
+    }
+
+    /// What the layers above can keep of `peer`, beside what waits here for its turn.
+    fn room_above(&self, peer: Uuid, cx: &Cx<'_>) -> Room {
+        if cx.is_member(peer) {
+            return Room::Unlimited;
+        }
+        let waiting = |w: &Window| w.bytes() + w.messages() * PER_MESSAGE;
+        let coming = self.receives.get(&peer).map_or(0, |c| waiting(&c.window));
+        let strangers = self.receives.iter().filter(|(m, _)| !cx.is_member(**m));
+        let coming_in_all = strangers.map(|(_, c)| waiting(&c.window)).sum();
+        match cx.ask_above(&Query::HoldRoom { from: peer, coming, coming_in_all }) {
+            Some(Answer::Bytes(bytes)) => Room::Bytes(bytes),
+            _ => Room::Unlimited,
         }
     }
 
@@ -131,10 +177,10 @@ impl Unicast3 {
     fn begin(
         &mut self,
         peer: Uuid,
-        conn_id: i16,
-        seqno: i64,
+        (conn_id, seqno): (i16, i64),
         m: &mut Message,
         early: &mut Batch,
+        room: &mut Room,
         cx: &mut Cx<'_>,
     ) -> bool {
         let known = self.receives.contains_key(&peer) || cx.is_member(peer);
@@ -153,6 +199,10 @@ impl Unicast3 {
         self.receives.insert(peer, conn);
         let deliver = self.take_in(peer, seqno, m, cx);
         for (seqno, mut m) in self.aside.take(peer, conn_id) {
+            if !room.admits(&m) {
+                cx.drop_from_peer(DropReason::OverLimit, Some(peer));
+                continue;
+            }
             let Some(conn) = self.receives.get_mut(&peer) else { break };
             if m.has(Flags::OOB) {
                 if self.take_in(peer, seqno, &mut m, cx) {
