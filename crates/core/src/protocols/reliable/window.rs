@@ -171,6 +171,29 @@ impl Window {
         seqno
     }
 
+    /// Takes over from the window that this one replaces what it delivered out of turn beyond our
+    /// start, so that it is not delivered again. What waited there is asked for again.
+    pub(crate) fn take_over(&mut self, mut old: Window, now: Time) {
+        let mut seqno = self.delivered.wrapping_add(1);
+        while old.received.wrapping_sub(seqno) >= 0 && !old.slots.is_empty() {
+            match old.slots.take(seqno) {
+                Slot::Delivered(m) => {
+                    self.arrived(seqno, now);
+                    self.count(&m);
+                    self.slots.put(seqno, Slot::Delivered(m), self.low);
+                }
+                Slot::Spent => {
+                    self.arrived(seqno, now);
+                    self.slots.put(seqno, Slot::Spent, self.low);
+                }
+                Slot::Held(_) => self.note_highest(seqno, now),
+                Slot::Empty => {}
+            }
+            seqno = seqno.wrapping_add(1);
+        }
+        self.advance();
+    }
+
     /// Whether `seqno` is here and not delivered.
     pub(crate) fn holds(&self, seqno: i64) -> bool {
         matches!(self.slots.get(seqno), Some(Slot::Held(_)))

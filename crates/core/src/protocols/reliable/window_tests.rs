@@ -193,3 +193,16 @@ fn an_acknowledgement_frees_what_was_sent_and_never_more() {
     assert_eq!((w.messages(), w.low(), w.received()), (23, 17, 40));
     assert!(w.get(17).is_none() && w.get(18).is_some());
 }
+
+#[test]
+fn a_window_that_replaces_another_knows_what_was_delivered_out_of_turn() {
+    let limits = Limits { held: u64::MAX, kept: Some(u64::MAX) };
+    let mut old = Window::new(0, limits);
+    give(&mut old, 5, true);
+    give(&mut old, 6, false);
+    let mut new = Window::new(4, limits);
+    new.take_over(old, Time::ZERO);
+    assert_eq!((new.delivered(), new.known()), (5, 6));
+    assert!(give(&mut new, 5, true).is_empty());
+    assert_eq!(give(&mut new, 6, false), [6]);
+}

@@ -46,6 +46,9 @@ impl Nakack2 {
         }
         let mut window = Window::new(pair.delivered, self.limits());
         let heard = self.heard.take(m).unwrap_or(pair.received);
+        if let Some(old) = self.senders.remove(&m) {
+            window.take_over(old.window, cx.now);
+        }
         window.note_highest(pair.received.max(heard), cx.now);
         self.schedule.watch(&window.gaps, cx);
         self.senders.insert(m, Sender { window, unanswered: 0, evicting: false });
