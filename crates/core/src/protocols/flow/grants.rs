@@ -159,11 +159,10 @@ impl FlowControl {
         }
     }
 
-    /// Something of `from` is in reassembly or behind a gap.
+    /// Something of `from` is behind a gap. Fragments in reassembly are no reason to wait: those that
+    /// were not settled count as unconsumed, and a sender that lacks credit for the rest of a
+    /// message would wait for ever.
     fn may_arrive(&self, from: Uuid, cx: &Cx<'_>) -> bool {
-        if matches!(cx.ask_above(&Query::Reassembling(from)), Some(Answer::Bytes(b)) if b > 0) {
-            return true;
-        }
         let kind = match self.pool {
             Pool::Multicast | Pool::Exempt => WindowKind::Multicast,
             Pool::Unicast => WindowKind::UnicastReceive,
