@@ -46,22 +46,27 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
             output::version(json);
             Ok(0)
         }
-        Command::Chat(a) => runtime()?.block_on(chat::run(a, json)),
-        Command::Send(a) => runtime()?.block_on(send::run(a, json)),
-        Command::Recv(a) => runtime()?.block_on(recv::run(a, json)),
-        Command::View(a) => runtime()?.block_on(view::run(a, json)),
-        Command::Up(a) => runtime()?.block_on(up::parent::run(a, json)),
-        Command::UpCtl(a) => runtime()?.block_on(up::control::send(a, json)),
-        Command::UpMember(a) => runtime()?.block_on(up::member::run(a)),
+        Command::Chat(a) => block_on(chat::run(a, json)),
+        Command::Send(a) => block_on(send::run(a, json)),
+        Command::Recv(a) => block_on(recv::run(a, json)),
+        Command::View(a) => block_on(view::run(a, json)),
+        Command::Up(a) => block_on(up::parent::run(a, json)),
+        Command::UpCtl(a) => block_on(up::control::send(a, json)),
+        Command::UpMember(a) => block_on(up::member::run(a)),
     }
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_multi_thread()
+fn block_on(command: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|e| Failure::run(format!("cannot start the runtime: {e}")))
+        .map_err(|e| Failure::run(format!("cannot start the runtime: {e}")))?;
+    let outcome = runtime.block_on(command);
+    // A thread that still reads standard input cannot be stopped; the program must not wait for
+    // the next line before it ends.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn start_log(filter: Option<&str>) {

@@ -80,7 +80,7 @@ async fn send_all(
         done = work => done?,
         closed = drain => closed?,
     };
-    summary(json, sent, began);
+    summary(json, &sent, began, code == 0);
     Ok(code)
 }
 
@@ -163,23 +163,39 @@ async fn confirm(a: &SendArgs, ch: &Channel, to: Option<Address>) -> Result<u8, 
     }
 }
 
-fn summary(json: bool, sent: Sent, began: Instant) {
+fn summary(json: bool, sent: &Sent, began: Instant, confirmed: bool) {
     let took = began.elapsed();
-    let hash: String = sent.hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let hash: String = sent.hash.clone().finalize().iter().map(|b| format!("{b:02x}")).collect();
     if json {
         output::object(
             "summary",
             json!({
                 "messages": sent.messages, "bytes": sent.bytes, "sha256": hash,
-                "seconds": took.as_secs_f64(), "peak_memory": output::peak_memory(),
+                "confirmed": confirmed, "seconds": took.as_secs_f64(), "peak_memory": output::peak_memory(),
             }),
         );
     } else {
-        output::line(&format!(
-            "sent {} messages, {} bytes in {:.2} s, confirmed by all; sha256 {hash}",
-            sent.messages,
-            sent.bytes,
-            took.as_secs_f64()
-        ));
+        output::line(&told(&sent, confirmed, took.as_secs_f64(), &hash));
+    }
+}
+
+/// The summary for people. It claims a confirmation only where there was one.
+fn told(sent: &Sent, confirmed: bool, seconds: f64, hash: &str) -> String {
+    let by_all = if confirmed { ", confirmed by all" } else { "" };
+    format!(
+        "sent {} messages, {} bytes in {seconds:.2} s{by_all}; sha256 {hash}",
+        sent.messages, sent.bytes
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_confirmation_is_not_claimed() {
+        let sent = Sent { messages: 2, bytes: 6, ..Sent::default() };
+        assert!(!told(&sent, false, 1.0, "00").contains("confirmed"));
+        assert!(told(&sent, true, 1.0, "00").contains("confirmed by all"));
     }
 }
