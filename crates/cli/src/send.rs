@@ -175,7 +175,7 @@ fn summary(json: bool, sent: &Sent, began: Instant, confirmed: bool) {
             }),
         );
     } else {
-        output::line(&told(&sent, confirmed, took.as_secs_f64(), &hash));
+        output::line(&told(sent, confirmed, took.as_secs_f64(), &hash));
     }
 }
 
