@@ -3,10 +3,11 @@
 use crate::{Header, ProtId};
 use smallvec::SmallVec;
 
-/// At most one header per protocol. Four fit without an allocation.
+/// At most one header per protocol. Two fit without an allocation: those of a reliable
+/// protocol and of the transport, which is what nearly all messages carry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headers {
-    list: SmallVec<[(ProtId, Header); 4]>,
+    list: SmallVec<[(ProtId, Header); 2]>,
 }
 
 impl Headers {

@@ -4,5 +4,5 @@ use core::mem::size_of;
 #[test]
 fn a_message_stays_small() {
     assert!(size_of::<rgroups_wire::Header>() <= 48, "{}", size_of::<rgroups_wire::Header>());
-    assert!(size_of::<rgroups_wire::Message>() <= 384, "{}", size_of::<rgroups_wire::Message>());
+    assert!(size_of::<rgroups_wire::Message>() <= 232, "{}", size_of::<rgroups_wire::Message>());
 }
