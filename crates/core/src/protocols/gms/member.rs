@@ -22,6 +22,16 @@ pub(super) enum Windows {
     Merge(Digest),
 }
 
+/// Whether `m` and this member were together all the time before the merge: their windows go on
+/// where they are, for neither has discarded what the other may still lack. To jump forward would
+/// lose what one of them sent and the other has not received yet.
+fn stayed_together(m: Uuid, local: Uuid, previous: &View, merged: &View) -> bool {
+    let ours = |s: &&View| s.contains(m) || s.contains(local);
+    previous.contains(m)
+        && merged.subgroups.iter().any(|s| s.id == previous.id)
+        && merged.subgroups.iter().filter(ours).all(|s| s.id == previous.id)
+}
+
 impl Gms {
     /// VIEW.
     pub(super) fn receive_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
@@ -155,7 +165,12 @@ impl Gms {
         match windows {
             Windows::Follow => {}
             Windows::Set(digest) => cx.raise(Dir::Down, Event::SetDigest(digest)),
-            Windows::Merge(digest) => cx.raise(Dir::Down, Event::MergeDigest(digest)),
+            Windows::Merge(digest) => {
+                let apart = digest.iter().filter(|(m, _)| {
+                    !previous.as_deref().is_some_and(|p| stayed_together(*m, cx.local(), p, &view))
+                });
+                cx.raise(Dir::Down, Event::MergeDigest(apart.collect()));
+            }
         }
         cx.raise(Dir::Down, Event::View(Arc::clone(&view)));
         cx.raise(Dir::Up, Event::View(Arc::clone(&view)));
