@@ -93,6 +93,12 @@ pub enum Event {
     /// Down, from RSVP: these members have not acknowledged a synchronous send for a while; the
     /// reliable layers may remind them of what they miss.
     Unacknowledged(Vec<Uuid>),
+    /// Up, from reliable multicast: so much of what this member multicast is not stable that no
+    /// more may follow (`full`), or again there is room.
+    OwnWindow {
+        /// No multicast may be admitted.
+        full: bool,
+    },
 }
 
 /// Why members are looked for.
@@ -176,6 +182,9 @@ pub enum Query {
         /// The same, of all senders that are not in the view.
         coming_in_all: u64,
     },
+    /// How many more bytes this member may multicast before its own window is full? (reliable
+    /// multicast)
+    OwnRoom,
 }
 
 /// The answer to a [`Query`].
@@ -196,7 +205,7 @@ pub enum Answer {
     Suspects(Vec<Uuid>),
     /// To `Stability`.
     Stability(StabilityGauge),
-    /// To `FragmentSize`, `Reassembling` and `HoldRoom`.
+    /// To `FragmentSize`, `Reassembling`, `HoldRoom` and `OwnRoom`.
     Bytes(u64),
     /// To `Syncs`.
     Syncs(u64),
@@ -209,7 +218,7 @@ pub struct StabilityGauge {
     pub waiting_for: Vec<Uuid>,
     /// At the coordinator: senders whose messages were not all stable in the last complete round.
     pub held_back: Vec<HeldBack>,
-    /// Multicast payload bytes delivered here since the last stability.
+    /// Multicast payload bytes delivered here since the last stability, at least 128 a message.
     pub bytes: u64,
 }
 

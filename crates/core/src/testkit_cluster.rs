@@ -48,15 +48,28 @@ impl Cluster {
     }
 
     pub(crate) fn of(ids: Vec<Uuid>, mfc: &MfcConfig, ufc: &UfcConfig, frag_size: u64) -> Self {
+        Self::over(&Vec::new, ids, mfc, ufc, frag_size)
+    }
+
+    /// With the layers that `below` makes under all others.
+    pub(crate) fn over(
+        below: &dyn Fn() -> Vec<Box<dyn Protocol>>,
+        ids: Vec<Uuid>,
+        mfc: &MfcConfig,
+        ufc: &UfcConfig,
+        frag_size: u64,
+    ) -> Self {
         let frag = Frag2Config { frag_size: crate::attributes::ByteSize(frag_size) };
         let layers = || -> Vec<Box<dyn Protocol>> {
-            Vec::from([
+            let mut layers = below();
+            layers.extend([
                 Box::new(Ufc::new(ufc.clone())) as Box<dyn Protocol>,
                 Box::new(Mfc::new(mfc.clone())),
                 Box::new(Frag2::new(frag.clone())),
                 Box::new(Rsvp::new(RsvpConfig::default())),
                 Box::new(Entry::new(EntryConfig::default())),
-            ])
+            ]);
+            layers
         };
         let solo = |(i, m): (usize, &Uuid)| Solo::topped(i as u64 + 1, *m, layers());
         let members: Vec<Solo> = ids.iter().enumerate().map(solo).collect();

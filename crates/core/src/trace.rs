@@ -148,6 +148,12 @@ pub enum Trace {
         /// Whose.
         of: Uuid,
     },
+    /// So much of this member's multicasts is not stable that it may send no more, or there is
+    /// room again.
+    OwnWindow {
+        /// No more.
+        full: bool,
+    },
     /// Something from the network was dropped.
     Dropped {
         /// Why.

@@ -12,8 +12,9 @@ mod problem;
 pub use config::{Build, ProtocolConfig};
 pub use problem::PlanProblem;
 
-use crate::attributes::{Attributes, nearest};
+use crate::attributes::{Attributes, ByteSize, nearest};
 use crate::protocols::entry::{Entry, EntryConfig};
+use crate::protocols::reliable::Nakack2Config;
 use crate::protocols::transport::TransportConfig;
 use crate::{Protocol, Service};
 use alloc::boxed::Box;
@@ -161,13 +162,41 @@ impl StackPlan {
             return Err(errors);
         }
         let mut layers: Vec<Box<dyn Protocol>> =
-            self.protocols.iter().map(ProtocolConfig::build).collect();
+            self.protocols.iter().map(|p| self.completed(p).build()).collect();
         // Without membership there is no view to send into: the plan's own top layer takes the
         // commands of the application.
         if layers.iter().any(|l| l.spec().provides.contains(&Service::Membership)) {
             layers.push(Box::new(Entry::new(self.entry.clone())));
         }
         Ok(layers)
+    }
+
+    /// With what follows from the configuration of other protocols.
+    fn completed(&self, config: &ProtocolConfig) -> ProtocolConfig {
+        match config {
+            ProtocolConfig::Nakack2(c) if c.own_limit.0 == 0 => {
+                let own_limit = ByteSize(self.own_limit());
+                Nakack2Config { own_limit, ..c.clone() }.into()
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// What may be multicast before some of it must be stable: one round that is complete, one that
+    /// is not, one that was lost, and what is on its way. 0 if there are no rounds by volume.
+    fn own_limit(&self) -> u64 {
+        let (mut round, mut credits) = (0u64, 0u64);
+        for p in &self.protocols {
+            match p {
+                ProtocolConfig::Stable(c) => round = c.max_bytes.0,
+                ProtocolConfig::Mfc(c) => credits = c.max_credits.0,
+                _ => {}
+            }
+        }
+        match round {
+            0 => 0,
+            _ => round.saturating_mul(3).saturating_add(credits.saturating_mul(2)),
+        }
     }
 
     fn position(&self, protocol: &str) -> Option<usize> {

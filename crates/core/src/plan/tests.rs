@@ -244,3 +244,16 @@ fn every_protocol_is_found_by_its_name() {
     }
     assert!(ProtocolConfig::named("NOSUCH").is_none());
 }
+
+#[test]
+fn the_own_window_is_limited_by_what_stability_and_credits_allow() {
+    assert_eq!(StackPlan::udp().own_limit(), 3 * 4_000_000 + 2 * 4_000_000);
+    let tuned =
+        StackPlan::udp().with("STABLE", "max_bytes", "1000").with("MFC", "max_credits", "10");
+    assert_eq!(tuned.own_limit(), 3020);
+}
+
+#[test]
+fn without_reports_by_volume_the_own_window_has_no_limit() {
+    assert_eq!(StackPlan::udp().with("STABLE", "max_bytes", "0").own_limit(), 0);
+}

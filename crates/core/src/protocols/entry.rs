@@ -7,6 +7,7 @@
 
 use crate::app::{self, SyncRequest};
 use crate::event::Room;
+use crate::protocols::stable::who_holds_back;
 use crate::wire::{Address, Flags, Hints};
 use crate::{
     Answer, AppEvent, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId,
@@ -38,6 +39,8 @@ pub struct Entry {
     calls: BTreeMap<OpId, Option<Time>>,
     /// What the layers below were told last.
     told_pending: bool,
+    /// Too many own multicasts are not stable: no more are let down, whatever else exempts them.
+    window_full: bool,
 }
 
 /// Destination and "out of band": messages of one line keep their order.
@@ -73,7 +76,10 @@ const LARGEST: u64 = i32::MAX as u64;
 /// How long a call waits before the application hears who limits it (DECISIONS 16).
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// Reports; every other timer is the deadline of the call of that number.
+/// What was let down was taken: perhaps there is room for more.
+const RETRY: TimerKey = TimerKey(u64::MAX - 1);
+
+/// Reports; every other timer but [`RETRY`] is the deadline of the call of that number.
 const REPORT: TimerKey = TimerKey(u64::MAX);
 
 impl Entry {
@@ -87,6 +93,7 @@ impl Entry {
             count: 0,
             calls: BTreeMap::new(),
             told_pending: false,
+            window_full: false,
         }
     }
 
@@ -104,7 +111,7 @@ impl Entry {
         let key = (msg.dest.as_ref().and_then(Address::uuid), msg.has(Flags::OOB));
         let bytes = msg.length() as u64;
         let behind = self.waiting.contains_key(&key);
-        let room = room(key, bytes, cx);
+        let room = self.room(key, bytes, cx);
         let enters = !behind && room.line_open;
         if !enters && (send.try_only || self.count >= self.config.max_waiting) {
             return refuse(token, SendRefusal::WouldBlock { by: room.limited_by }, cx);
@@ -152,13 +159,20 @@ impl Entry {
         no_rsvp.then_some(SendRefusal::NoRsvp)
     }
 
+    fn room(&self, key: LineKey, bytes: u64, cx: &Cx<'_>) -> Room {
+        room(key, bytes, self.window_full, cx)
+    }
+
     /// Lets down what there is room for, line by line, each in order.
     fn retry(&mut self, cx: &mut Cx<'_>) {
         // Nothing goes down before this layer returns, so what was let down is counted here.
         let (mut bytes, mut messages) = (0u64, 0u64);
         let mut lines = core::mem::take(&mut self.waiting);
         for (key, queue) in &mut lines {
-            let room = room(*key, queue.front().map_or(0, |w| w.bytes), cx);
+            let mut room = self.room(*key, queue.front().map_or(0, |w| w.bytes), cx);
+            if let (None, Some(Answer::Bytes(left))) = (key.0, cx.ask_below(&Query::OwnRoom)) {
+                room.free_bytes = room.free_bytes.min(left);
+            }
             let mut open = room.line_open;
             while open {
                 let Some(w) = queue.pop_front() else { break };
@@ -171,6 +185,10 @@ impl Entry {
         }
         lines.retain(|_, queue| !queue.is_empty());
         self.waiting = lines;
+        if messages > 0 && !self.waiting.is_empty() {
+            // A line that this did not fill will not say that it has room again.
+            cx.arm(RETRY, cx.now);
+        }
         self.rearm(cx);
     }
 
@@ -193,7 +211,7 @@ impl Entry {
         if let Some(mut w) = taken {
             self.count -= 1;
             let why = match expired {
-                true => SendRefusal::NotSent { by: room(key, w.bytes, cx).limited_by },
+                true => SendRefusal::NotSent { by: self.room(key, w.bytes, cx).limited_by },
                 false => SendRefusal::Withdrawn,
             };
             cx.discard(&mut w.msg, why);
@@ -217,11 +235,12 @@ impl Entry {
     }
 
     fn report(&mut self, cx: &mut Cx<'_>) {
+        let full = self.window_full;
         for (key, queue) in &mut self.waiting {
             let Some(w) = queue.front_mut() else { continue };
             if !w.reported && w.since + REPORT_AFTER <= cx.now {
                 w.reported = true;
-                let by = room(*key, w.bytes, cx).limited_by;
+                let by = room(*key, w.bytes, full, cx).limited_by;
                 cx.tell(AppEvent::Blocked { op: w.op(), by, since: w.since });
             }
         }
@@ -273,7 +292,10 @@ impl Protocol for Entry {
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
         match (dir, ev) {
-            (Dir::Down, Event::Connect) => self.state = State::Joining,
+            (Dir::Down, Event::Connect) => {
+                self.state = State::Joining;
+                self.window_full = false;
+            }
             (Dir::Down, Event::Disconnect) => self.close(cx),
             (Dir::Up, Event::View(view)) => {
                 if self.state == State::Joining {
@@ -285,6 +307,10 @@ impl Protocol for Entry {
                 self.refuse_lines(gone, cx);
                 self.retry(cx);
             }
+            (Dir::Up, Event::OwnWindow { full }) => {
+                self.window_full = *full;
+                self.retry(cx);
+            }
             (Dir::Up, Event::RoomAgain) if !self.waiting.is_empty() => self.retry(cx),
             _ => {}
         }
@@ -292,11 +318,13 @@ impl Protocol for Entry {
     }
 
     fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
-        if key == REPORT {
-            self.report(cx);
-            self.rearm(cx);
-        } else {
-            self.withdraw(OpId(key.0), true, cx);
+        match key {
+            REPORT => {
+                self.report(cx);
+                self.rearm(cx);
+            }
+            RETRY => self.retry(cx),
+            TimerKey(op) => self.withdraw(OpId(op), true, cx),
         }
     }
 
@@ -322,13 +350,13 @@ impl Protocol for Entry {
 }
 
 /// What flow control says about the line of `key`. Of a large message only the first fragment must
-/// fit for it to leave.
-fn room((dest, oob): LineKey, bytes: u64, cx: &Cx<'_>) -> Room {
+/// fit for it to leave. With the own window full (`window_full`) no multicast enters.
+fn room((dest, oob): LineKey, bytes: u64, window_full: bool, cx: &Cx<'_>) -> Room {
     let first = match cx.ask_below(&Query::FragmentSize) {
         Some(Answer::Bytes(size)) => bytes.min(size),
         _ => bytes,
     };
-    match cx.ask_below(&Query::Room { dest, oob, bytes: first as usize }) {
+    let mut room = match cx.ask_below(&Query::Room { dest, oob, bytes: first as usize }) {
         Some(Answer::Room(room)) => room,
         _ => Room {
             line_open: true,
@@ -338,7 +366,14 @@ fn room((dest, oob): LineKey, bytes: u64, cx: &Cx<'_>) -> Room {
             free_messages: u64::MAX,
             limited_by: Vec::new(),
         },
+    };
+    if window_full && dest.is_none() {
+        let more = who_holds_back(cx).into_iter().filter(|m| !room.limited_by.contains(m));
+        let more: Vec<Uuid> = more.collect();
+        room.limited_by.extend(more);
+        (room.line_open, room.immediate) = (false, false);
     }
+    room
 }
 
 fn refuse(token: Option<SendToken>, why: SendRefusal, cx: &mut Cx<'_>) {

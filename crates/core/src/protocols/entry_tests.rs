@@ -1,6 +1,7 @@
 //! What is refused before anything happens, and in which order the rest goes.
 
 use super::*;
+use crate::attributes::ByteSize;
 use crate::protocols::flow::{MfcConfig, UfcConfig};
 use crate::testkit_cluster::{Cluster, tagged};
 use crate::wire::{self, Body};
@@ -13,7 +14,7 @@ fn small() -> wire::Message {
 }
 
 fn cluster(credit: u64) -> Cluster {
-    let max_credits = crate::attributes::ByteSize(credit);
+    let max_credits = ByteSize(credit);
     let ufc = UfcConfig { max_credits, max_blocked_messages: 2, ..UfcConfig::default() };
     let mfc = MfcConfig { max_credits, max_blocked_messages: 2, ..MfcConfig::default() };
     Cluster::new(2, &mfc, &ufc, 60_000)
@@ -128,4 +129,17 @@ fn leaving_refuses_what_waits() {
     c.step();
     assert!(ops[1..].iter().all(|op| c.refusal(0, *op) == Some(&SendRefusal::Closed)));
     assert_eq!(c.members[0].stack.tokens_outstanding(), 0);
+}
+
+#[test]
+fn what_waits_goes_on_when_a_line_is_never_filled_again() {
+    let mfc = MfcConfig {
+        max_credits: ByteSize(20_000),
+        max_blocked: ByteSize(10_000),
+        ..MfcConfig::default()
+    };
+    let mut c = Cluster::new(3, &mfc, &UfcConfig::default(), 60_000);
+    let calls: Vec<OpId> = (0..200).map(|_| c.cast(0, 1000, 1)).collect();
+    c.run(Duration::from_secs(1));
+    assert!(calls.iter().all(|op| c.sent(0, *op)));
 }

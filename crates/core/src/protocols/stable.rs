@@ -4,7 +4,8 @@
 //! multicasts came in. When all members of the view have reported, the coordinator multicasts the
 //! least delivered and the highest received numbers, and everybody purges. Reports and results of
 //! another view are ignored on both sides, and a view begins a new round. Nothing here is
-//! retransmitted: a lost report by volume is repeated, and the next round heals the rest.
+//! reliable: a report by volume is repeated until something became stable, at once and every second
+//! while the own window is full, and whoever repeats it is sent the last result again.
 
 use crate::attributes::ByteSize;
 use crate::event::{HeldBack, StabilityGauge};
@@ -14,6 +15,7 @@ use crate::{
     Answer, Batch, Cx, Digest, Dir, DropReason, Duration, Event, Flow, Group, Interests, Message,
     Protocol, Query, Service, Spec, Time, TimerKey, Trace, Traffic, Uuid, View, ViewId,
 };
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -23,8 +25,8 @@ crate::attributes! {
         /// The average time between two reports; the times are random between 0 and twice this.
         /// 0: no reports by time. Default 50 s.
         desired_avg_gossip: Duration = Duration::from_secs(50),
-        /// Report after so many bytes of multicast payload, own messages included; 0: no reports
-        /// by volume. Memory for messages that are not stable follows from it. Default 4 MB.
+        /// Report after so many bytes of multicast payload (at least 128 a message), own messages
+        /// included; 0: no reports by volume. Memory for messages that are not stable follows from it. Default 4 MB.
         max_bytes: ByteSize = ByteSize(4_000_000),
     }
 }
@@ -34,8 +36,14 @@ const REPEAT: TimerKey = TimerKey(2);
 const VOLUME: TimerKey = TimerKey(3);
 /// A report by volume that no stability followed is repeated after this, doubling.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
-/// How often.
-const REPEATS: u32 = 3;
+/// The longest pause between two repetitions.
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+/// A member whose own window is still full after a result reports again after this.
+const PRESSED_PAUSE: Duration = Duration::from_millis(100);
+/// A member is sent the last result again at most this often.
+const RESEND_PAUSE: Duration = Duration::from_millis(500);
+/// What a message counts at least: memory for small ones is not free.
+const LEAST_COST: u64 = 128;
 
 /// The layer.
 #[derive(Debug)]
@@ -45,10 +53,18 @@ pub struct Stable {
     reporting: Reporting,
     /// Multicast payload since the last stability or report by volume.
     bytes: u64,
-    /// How often a report by volume may still be repeated.
-    repeats_left: u32,
+    /// The same, since the first report that the next stability can rest on.
+    since_vote: Option<u64>,
+    /// The pause before the report by volume is repeated once more.
+    pause: Duration,
+    /// The own window is full: nothing can be sent until something is stable.
+    pressed: bool,
     round: Round,
     held_back: Vec<HeldBack>,
+    /// At the coordinator: what was last agreed on in this view.
+    last: Option<Digest>,
+    /// At the coordinator: when members were sent it again.
+    resent_at: BTreeMap<Uuid, Time>,
     counters: Counters,
 }
 
@@ -130,9 +146,13 @@ impl Stable {
             view: None,
             reporting: Reporting::Active,
             bytes: 0,
-            repeats_left: 0,
+            since_vote: None,
+            pause: REPEAT_AFTER,
+            pressed: false,
             round: Round::default(),
             held_back: Vec::new(),
+            last: None,
+            resent_at: BTreeMap::new(),
             counters: Counters::default(),
         }
     }
@@ -173,6 +193,13 @@ impl Stable {
     /// for a report.
     fn count(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
+        if let Some(since) = &mut self.since_vote {
+            *since += bytes;
+        }
+        self.is_due()
+    }
+
+    fn is_due(&self) -> bool {
         let most = self.config.max_bytes.0;
         most > 0 && self.bytes >= most
     }
@@ -180,8 +207,8 @@ impl Stable {
     fn report_volume(&mut self, cx: &mut Cx<'_>) {
         if !self.is_suspended(cx.now) {
             self.bytes = 0;
-            self.repeats_left = REPEATS;
-            cx.arm(REPEAT, cx.now + REPEAT_AFTER);
+            self.pause = REPEAT_AFTER;
+            cx.arm(REPEAT, cx.now + self.pause);
             self.report(cx);
         }
     }
@@ -198,6 +225,7 @@ impl Stable {
             return;
         };
         self.counters.reports_sent += 1;
+        self.since_vote.get_or_insert(0);
         if view.coordinator() == cx.local() {
             return self.vote(&view, cx.local(), &digest, cx);
         }
@@ -224,21 +252,53 @@ impl Stable {
         let stable: Digest = round.marks.iter().map(|m| (m.sender, m.pair)).collect();
         if view.members.len() > 1 {
             self.counters.stability_sent += 1;
-            let flags = Flags::OOB | Flags::NO_RELIABILITY | Flags::NO_RELAY | Flags::NO_FC;
-            let mut m = message(view, StableKind::Stability, &stable).with_flags(flags);
+            let mut m = result(view, &stable);
             m.hints |= Hints::DONT_LOOPBACK;
             cx.send_down(m);
+            self.last = Some(stable.clone());
         }
         self.agreed(view.id, stable, cx);
     }
 
-    /// All members of the view have delivered this.
+    /// A member repeats its report: the result may have been lost on the way to it, or the round
+    /// waits for somebody, who may be this member.
+    fn help(&mut self, view: &View, from: Uuid, cx: &mut Cx<'_>) {
+        let recently = |at: &Time| cx.now.since(*at) < RESEND_PAUSE;
+        if self.resent_at.get(&from).is_some_and(recently) {
+            return;
+        }
+        self.resent_at.insert(from, cx.now);
+        if let Some(last) = &self.last {
+            let mut m = result(view, last);
+            m.dest = Some(from.into());
+            cx.send_down(m);
+        }
+        if !self.round.voted.contains(&cx.local()) {
+            self.report(cx);
+        }
+    }
+
+    /// All members of the view have delivered this. What came after the own vote is not in it.
     fn agreed(&mut self, view: ViewId, stable: Digest, cx: &mut Cx<'_>) {
-        self.bytes = 0;
+        self.bytes = self.since_vote.take().unwrap_or(0);
         self.round = Round::default();
         cx.disarm(REPEAT);
         cx.trace(|| Trace::Stability { view });
         cx.raise(Dir::Down, Event::Stable(stable));
+        // The timer fires after the windows were purged.
+        if self.is_due() {
+            cx.arm(VOLUME, cx.now);
+        } else if self.pressed {
+            cx.arm(VOLUME, cx.now + PRESSED_PAUSE);
+        }
+    }
+
+    /// The own window is full, or has room again.
+    fn press(&mut self, full: bool, cx: &mut Cx<'_>) {
+        self.pressed = full;
+        if full {
+            cx.arm(VOLUME, cx.now);
+        }
     }
 
     /// A report or a result arrived from another member.
@@ -257,6 +317,9 @@ impl Stable {
         match header.kind {
             StableKind::Gossip if coordinator == cx.local() && view.contains(from) => {
                 self.counters.reports_received += 1;
+                if self.round.voted.contains(&from) {
+                    return self.help(&view, from, cx);
+                }
                 self.vote(&view, from, &digest, cx);
             }
             StableKind::Stability if from == coordinator => {
@@ -276,16 +339,45 @@ impl Stable {
         self.view = Some(Arc::clone(view));
         self.round = Round::default();
         self.held_back.clear();
+        self.since_vote = None;
+        self.last = None;
+        self.resent_at.clear();
     }
 
     /// A report by volume had no effect within its time.
     fn repeat(&mut self, cx: &mut Cx<'_>) {
-        self.repeats_left -= 1;
-        if self.repeats_left > 0 {
-            cx.arm(REPEAT, cx.now + REPEAT_AFTER * (1 << (REPEATS - self.repeats_left)));
-        }
+        self.pause = if self.pressed { REPEAT_AFTER } else { (self.pause * 2).min(LONGEST_PAUSE) };
+        cx.arm(REPEAT, cx.now + self.pause);
         self.report(cx);
     }
+}
+
+/// Who keeps this member's multicasts from becoming stable, as far as it can know.
+pub(crate) fn who_holds_back(cx: &Cx<'_>) -> Vec<Uuid> {
+    let Some(Answer::Stability(gauge)) = cx.ask_below(&Query::Stability) else {
+        return Vec::new();
+    };
+    let local = cx.local();
+    let mut by = gauge.waiting_for;
+    by.extend(gauge.held_back.iter().filter(|h| h.sender == local).map(|h| h.by));
+    if by.is_empty() {
+        // Only the coordinator knows; without a word from it, it is the one that is waited for.
+        by.extend(cx.group().members().first());
+    }
+    by.sort_unstable();
+    by.dedup();
+    by.retain(|m| *m != local);
+    by
+}
+
+/// STABILITY.
+fn result(view: &View, stable: &Digest) -> wire::Message {
+    let flags = Flags::OOB | Flags::NO_RELIABILITY | Flags::NO_RELAY | Flags::NO_FC;
+    message(view, StableKind::Stability, stable).with_flags(flags)
+}
+
+fn cost(m: &Message) -> u64 {
+    (m.length() as u64).max(LEAST_COST)
 }
 
 fn message(view: &View, kind: StableKind, digest: &Digest) -> wire::Message {
@@ -333,7 +425,7 @@ impl Protocol for Stable {
     fn down(&mut self, msg: &mut Message, cx: &mut Cx<'_>) -> Flow {
         // Other own multicasts are counted when their copies come back (JGRP-2605).
         let counts = msg.hints.contains(Hints::DONT_LOOPBACK) && !msg.has(Flags::NO_RELIABILITY);
-        if counts && self.count(msg.length() as u64) {
+        if counts && self.count(cost(msg)) {
             // Not here: the message has no number yet and would not be in the report.
             cx.arm(VOLUME, cx.now);
         }
@@ -349,7 +441,7 @@ impl Protocol for Stable {
                 return false;
             }
             if m.is_multicast() && !m.has(Flags::NO_RELIABILITY) {
-                bytes += m.length() as u64;
+                bytes += cost(m);
             }
             true
         });
@@ -359,23 +451,23 @@ impl Protocol for Stable {
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
-        if dir == Dir::Down {
-            match ev {
-                Event::View(v) => self.install(v, cx),
-                Event::SuspendStable(time) => {
-                    let until = cx.now + *time + *time / 10;
-                    self.reporting = Reporting::Suspended { until };
-                }
-                Event::ResumeStable => self.resume(),
-                _ => {}
+        match (dir, ev) {
+            (Dir::Down, Event::View(v)) => self.install(v, cx),
+            (Dir::Down, Event::SuspendStable(time)) => {
+                let until = cx.now + *time + *time / 10;
+                self.reporting = Reporting::Suspended { until };
             }
+            (Dir::Down, Event::ResumeStable) => self.resume(),
+            (Dir::Up, Event::OwnWindow { full }) => self.press(*full, cx),
+            _ => {}
         }
         Flow::Pass
     }
 
     fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
         match key {
-            VOLUME => self.report_volume(cx),
+            VOLUME if self.pressed || self.is_due() => self.report_volume(cx),
+            VOLUME => {}
             REPEAT => self.repeat(cx),
             _ => {
                 self.report(cx);
@@ -414,5 +506,7 @@ impl Protocol for Stable {
     }
 }
 
+#[cfg(test)]
+mod pressure_tests;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use super::Settings;
 use super::credits::Account;
 use super::line::{Class, Line, Waiting, fragment_of};
 use crate::event::{CreditAccount, Room};
+use crate::protocols::stable::who_holds_back;
 use crate::wire::{Flags, Hints, ProtId};
 use crate::{
     Answer, AppEvent, Cx, Dir, Event, Flow, Group, Message, OpId, Pool, Query, SendRefusal,
@@ -40,6 +41,8 @@ pub(super) struct FlowControl {
     waiting_bytes: u64,
     waiting_messages: u64,
     epoch: u32,
+    /// The own multicasts that are not stable are too many: the line of multicasts stands still.
+    window_full: bool,
     /// The message whose first fragment was refused: the others, which follow at once, go too.
     refused: Option<i64>,
     pub(super) counters: Counters,
@@ -67,6 +70,7 @@ impl FlowControl {
             waiting_bytes: 0,
             waiting_messages: 0,
             epoch: 0,
+            window_full: false,
             refused: None,
             counters: Counters::default(),
         }
@@ -109,7 +113,9 @@ impl FlowControl {
         let refusal = if length > self.settings.terms.max {
             Some(SendRefusal::TooLarge { size: length, limit: self.settings.terms.max })
         } else if msg.hints.contains(Hints::DONT_BLOCK) {
-            Some(SendRefusal::WouldBlock { by: self.limiters(dest, loops, length, cx.local()) })
+            let mut by = self.limiters(dest, loops, length, cx.local());
+            self.add_who_holds_back(dest, &mut by, cx);
+            Some(SendRefusal::WouldBlock { by })
         } else {
             None
         };
@@ -214,7 +220,17 @@ impl FlowControl {
     }
 
     fn fits(&self, dest: Option<Uuid>, loops: bool, length: u64, cx: &Cx<'_>) -> bool {
-        self.targets(dest, loops, cx.local()).all(|(_, a)| a.out.balance() >= a.cost(length))
+        let stands_still = self.window_full && dest.is_none();
+        let has_credit = |(_, a): (_, &Account)| a.out.balance() >= a.cost(length);
+        !stands_still && self.targets(dest, loops, cx.local()).all(has_credit)
+    }
+
+    /// If the line stands still for stability, those are limiting it too.
+    fn add_who_holds_back(&self, dest: Option<Uuid>, by: &mut Vec<Uuid>, cx: &Cx<'_>) {
+        if self.window_full && dest.is_none() {
+            let more = who_holds_back(cx);
+            by.extend(more.into_iter().filter(|m| !by.contains(m)).collect::<Vec<_>>());
+        }
     }
 
     /// Who has too little credit for us to send this many bytes.
@@ -300,7 +316,8 @@ impl FlowControl {
 
     /// Tells the application who holds up the heads that have waited long enough, once each.
     fn report(&mut self, dest: Option<Uuid>, cx: &mut Cx<'_>) {
-        let by = self.blockers(dest, cx.local());
+        let mut by = self.blockers(dest, cx.local());
+        self.add_who_holds_back(dest, &mut by, cx);
         let Some(line) = self.lines.get_mut(&dest) else { return };
         for class in Class::ALL {
             let unowned_told = line.reported_unowned;
@@ -336,6 +353,12 @@ impl FlowControl {
         match (dir, ev) {
             (Dir::Up, Event::View(v)) => self.install(v, cx),
             (Dir::Up | Dir::Down, Event::Nudge) => self.pump_all(cx),
+            (Dir::Up, Event::OwnWindow { full }) if self.pool == Pool::Multicast => {
+                self.window_full = *full;
+                if !full {
+                    self.pump(None, cx);
+                }
+            }
             (Dir::Down, Event::CallsPending(true)) => self.overdraw(cx),
             (Dir::Down, Event::Withdraw { op, expired }) => self.withdraw(*op, *expired, cx),
             _ => {}
@@ -383,7 +406,8 @@ impl FlowControl {
         let was_full = self.is_full();
         let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
         for dest in lines {
-            let by = self.blockers(dest, cx.local());
+            let mut by = self.blockers(dest, cx.local());
+            self.add_who_holds_back(dest, &mut by, cx);
             let Some(mut line) = self.lines.remove(&dest) else { continue };
             let taken = line.withdraw(op, cx.now, self.settings.max_block_time);
             self.put_back(dest, line, cx);
@@ -411,6 +435,7 @@ impl FlowControl {
             self.refuse_line(dest, &SendRefusal::Closed, cx);
         }
         self.accounts.clear();
+        self.window_full = false;
     }
 
     pub(super) fn answer(&self, q: &Query, group: &Group) -> Option<Answer> {
@@ -433,7 +458,8 @@ impl FlowControl {
         let credit = self.targets(dest, true, local).map(|(_, a)| a.out.balance()).min();
         let next = line.is_none_or(|l| l.is_open_to(class, length));
         let lacking = self.limiters(dest, true, length, local);
-        let immediate = next && lacking.is_empty();
+        let stands_still = self.window_full && dest.is_none();
+        let immediate = next && lacking.is_empty() && !stands_still;
         Room {
             line_open: line.is_none() || !self.is_full(),
             immediate,

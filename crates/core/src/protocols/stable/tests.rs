@@ -133,9 +133,35 @@ fn votes_of_another_view_of_strangers_and_of_those_who_voted_are_ignored() {
     a.arrive(2, vote(&v, &[(1, 0, 0)]));
     assert_eq!(gauge(&a, "num_votes"), 0);
     a.arrive(2, vote(&v, &d));
-    a.arrive(2, vote(&v, &d));
     assert_eq!(gauge(&a, "num_votes"), 1);
     assert!(agreed(&a).is_none());
+}
+
+#[test]
+fn a_repeated_vote_does_not_count_twice_but_makes_the_coordinator_vote() {
+    let v = view(1, &[1, 2, 3]);
+    let mut a = member_of(1, &v, &volume(0));
+    let d = [(1, 0, 0), (2, 0, 0), (3, 0, 0)];
+    a.arrive(2, vote(&v, &d));
+    a.arrive(2, vote(&v, &d));
+    assert_eq!(gauge(&a, "num_votes"), 2);
+    assert!(agreed(&a).is_none());
+}
+
+#[test]
+fn whoever_repeats_a_vote_is_sent_the_last_result_again() {
+    let v = view(1, &[1, 2]);
+    let mut a = member_of(1, &v, &volume(1));
+    a.arrive(2, vote(&v, &[(1, 0, 0), (2, 0, 0)]));
+    a.send(payload(1), None);
+    a.sent();
+    a.arrive(2, vote(&v, &[(1, 1, 1), (2, 0, 0)]));
+    a.run(RESEND_PAUSE);
+    a.sent();
+    a.arrive(2, vote(&v, &[(1, 1, 1), (2, 0, 0)]));
+    let sent = a.sent();
+    let again = sent.iter().find(|m| header(m).is_some()).expect("the result goes out again");
+    assert_eq!(again.dest, Some(id(2).into()));
 }
 
 #[test]
@@ -230,10 +256,12 @@ fn a_lost_report_by_volume_is_repeated() {
 #[test]
 fn with_every_result_lost_memory_stays_bounded_and_then_falls() {
     let reliable = Nakack2Config { retain_limit: ByteSize(50_000), ..Nakack2Config::default() };
+    let config =
+        StableConfig { desired_avg_gossip: Duration::from_secs(2), max_bytes: ByteSize(10_000) };
     let v = view(1, &[1, 2]);
     let build = |me| {
         let layers: [Box<dyn Protocol>; 2] =
-            [Box::new(Nakack2::new(reliable.clone())), Box::new(Stable::new(volume(10_000)))];
+            [Box::new(Nakack2::new(reliable.clone())), Box::new(Stable::new(config.clone()))];
         let mut s = Solo::new(me, layers.into());
         s.install(Arc::clone(&v));
         s.event_down(Event::BecomeServer);

@@ -5,7 +5,7 @@
 use super::super::window::Window;
 use super::{Nakack2, Nakack2Config};
 use crate::wire::{self, Body, Flags, Header, ProtId, header::NakAckHeader};
-use crate::{Batch, Cx, Duration, Message, Time, TimerKey};
+use crate::{Batch, Cx, Dir, Duration, Event, Group, Message, Time, TimerKey, Trace, tag};
 
 /// A burst may be over, or an announcement is due.
 pub(super) const ANNOUNCE: TimerKey = TimerKey(3);
@@ -20,6 +20,8 @@ pub(super) struct Own {
     /// A typical pause between two multicasts of a steady sender, who needs no announcements.
     pause: Duration,
     announcing: Announcing,
+    /// So much is not stable that the layers above were told to stop.
+    full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,7 @@ impl Default for Own {
             last_sent: Time::ZERO,
             pause: Duration::ZERO,
             announcing: Announcing::Quiet,
+            full: false,
         }
     }
 }
@@ -63,7 +66,44 @@ impl Own {
     }
 }
 
+/// What a message counts at least where all members count like that for their reports.
+const LEAST_COST: u64 = 128;
+
 impl Nakack2 {
+    /// How much more may be multicast before the own window is full.
+    pub(super) fn own_room(&self, group: &Group) -> u64 {
+        match self.config.own_limit.0 {
+            0 => u64::MAX,
+            limit => limit.saturating_sub(self.own_cost(group)),
+        }
+    }
+
+    /// JGroups reports by payload alone: small messages would fill the window long before it does.
+    fn own_cost(&self, group: &Group) -> u64 {
+        let window = &self.own.window;
+        let least = match group.members().iter().all(|m| tag::is_rgroups(*m)) {
+            true => window.messages() * LEAST_COST,
+            false => 0,
+        };
+        window.bytes().max(least)
+    }
+
+    /// Tells the layers above when the own window is full, and when it has room again. Only
+    /// stability empties it; where that is lost, senders must wait (BEHAVIOURS B01).
+    pub(super) fn watch_own_window(&mut self, cx: &mut Cx<'_>) {
+        let limit = self.config.own_limit.0;
+        if limit == 0 {
+            return;
+        }
+        let cost = self.own_cost(cx.group());
+        let full = cost >= if self.own.full { limit - limit / 4 } else { limit };
+        if full != self.own.full {
+            self.own.full = full;
+            cx.trace(|| Trace::OwnWindow { full });
+            cx.raise(Dir::Up, Event::OwnWindow { full });
+        }
+    }
+
     /// The announcement timer fired.
     pub(super) fn announce(&mut self, cx: &mut Cx<'_>) {
         let left = match self.own.announcing {

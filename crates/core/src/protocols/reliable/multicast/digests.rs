@@ -69,6 +69,7 @@ impl Nakack2 {
         self.senders.retain(|m, _| v.contains(*m));
         self.stable_received.retain(|m, _| v.contains(*m));
         self.heard.left(leavers.into_iter());
+        self.watch_own_window(cx);
     }
 
     /// The join is complete: what came early is received now, through the usual path.
@@ -107,6 +108,7 @@ impl Nakack2 {
                 self.schedule.watch(&window.gaps, cx);
             }
         }
+        self.watch_own_window(cx);
     }
 
     /// The marks of all windows, members first and in view order.

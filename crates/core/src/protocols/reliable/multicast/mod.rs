@@ -56,6 +56,11 @@ crate::attributes! {
         /// Bytes of delivered messages kept per sender; beyond it the oldest go. Not below twice
         /// STABLE.max_bytes plus MFC.max_credits. Default 12 MB. Not in JGroups.
         retain_limit: ByteSize = ByteSize(12_000_000),
+        /// Bytes of own multicasts that are not stable from which on no more are admitted, until
+        /// three quarters of it are left. 0, the default: three times STABLE.max_bytes plus twice
+        /// MFC.max_credits, put in when the stack is built; no limit where STABLE does not report
+        /// by volume. Not in JGroups.
+        own_limit: ByteSize = ByteSize(0),
         /// Multicasts per sender that wait until the join is complete. Default 50.
         become_server_queue_size: u32 = 50,
     }
@@ -240,6 +245,7 @@ impl Protocol for Nakack2 {
         self.counters.sent += 1;
         cx.trace(|| Trace::Multicast { seqno });
         self.own.sent(&self.config, cx);
+        self.watch_own_window(cx);
         Flow::Pass
     }
 
@@ -281,6 +287,7 @@ impl Protocol for Nakack2 {
         match q {
             Query::Digest => Some(Answer::Digest(self.digest(group))),
             Query::DigestOf(member) => Some(Answer::Digest(self.digest_of(*member, group))),
+            Query::OwnRoom => Some(Answer::Bytes(self.own_room(group))),
             Query::Windows => {
                 let own = Self::gauge(group.local, &self.own.window);
                 let others = self.senders.iter().map(|(m, s)| Self::gauge(*m, &s.window));
