@@ -20,7 +20,6 @@ pub struct Frame {
 }
 
 /// The content of a [`Frame`].
-#[expect(clippy::large_enum_variant, reason = "a frame is taken apart where it was decoded")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameBody {
     /// One message.
