@@ -12,9 +12,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Consumption is reported when this many bytes have come together, or nothing is left to read.
-const REPORT: u64 = 64_000;
-
 /// Something that happened, in order of delivery: a message is always seen after the view it was
 /// sent in.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,14 +116,15 @@ impl Events {
 
     /// What was returned before is consumed now.
     fn settle(&mut self) {
+        let mut awaited = false;
         for c in self.held.drain(..) {
+            awaited |= c.rsvp.is_some() || c.reassembled.is_some();
             if !self.owed.iter_mut().rev().take(8).any(|o| o.absorb(&c)) {
                 self.owed.push(c);
             }
         }
         self.owed_weight += std::mem::take(&mut self.held_weight);
-        let awaited = |c: &Consumed| c.rsvp.is_some() || c.reassembled.is_some();
-        if self.owed_weight >= REPORT || self.owed.last().is_some_and(awaited) {
+        if awaited || self.owed_weight >= self.owner.shared.report_consumed {
             self.report();
         }
     }
@@ -189,5 +187,84 @@ impl Drop for Events {
         if !rest.is_empty() {
             self.owner.shared.inbox.push(Request::Command(Command::Consumed(rest)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::Inbox;
+    use crate::outbox::Outbox;
+    use crate::shared::{Clock, Ended, Shared};
+    use rgroups_core::{Pool, Receipt, RsvpTag, wire};
+    use tokio::sync::watch;
+
+    const FROM: Uuid = Uuid::new(1, 1);
+
+    /// Events of a channel whose driver is this test.
+    fn events(report_consumed: u64) -> (mio::Poll, Events) {
+        let poll = mio::Poll::new().expect("a poll");
+        let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
+        let shared = Shared {
+            local: Address(FROM),
+            name: "A".into(),
+            cluster: "test".into(),
+            clock: Clock::start(),
+            inbox: Inbox::new(Arc::new(waker)),
+            outbox: Outbox::new(1000),
+            admits_up_to: usize::MAX,
+            report_consumed,
+            view: watch::Sender::default(),
+            ended: watch::Sender::new(Ended::Running),
+            names: std::sync::RwLock::default(),
+            stats: std::sync::Mutex::default(),
+            blocked: std::sync::Mutex::default(),
+        };
+        (poll, Events::new(Arc::new(Owner { shared: Arc::new(shared) })))
+    }
+
+    fn deliver(events: &Events, rsvp: &[Option<i16>]) {
+        let message = |id: &Option<i16>| {
+            let body = wire::Body::bytes(vec![0u8; 200]);
+            let mut m = rgroups_core::Message::from(wire::Message::multicast(body));
+            let rsvp = id.map(|id| RsvpTag { id });
+            m.receipt = Receipt { pool: Pool::Multicast, bytes: 200, rsvp, ..Receipt::default() };
+            m
+        };
+        let messages = rsvp.iter().map(message).collect();
+        events.owner.shared.outbox.push(vec![Item::Messages { from: FROM, messages }]);
+    }
+
+    fn reported(events: &Events) -> Vec<Consumed> {
+        let taken = events.owner.shared.inbox.take(u64::MAX, usize::MAX);
+        let consumed = |r| match r {
+            Request::Command(Command::Consumed(list)) => list,
+            _ => Vec::new(),
+        };
+        taken.requests.into_iter().flat_map(consumed).collect()
+    }
+
+    #[test]
+    fn a_synchronous_send_in_the_middle_of_a_batch_is_acknowledged_with_the_batch() {
+        let (_poll, mut events) = events(64_000);
+        deliver(&events, &[None, Some(7), None, None]);
+        let mut batch = Vec::new();
+        assert_eq!(crate::block_on(events.next_batch(&mut batch, 3)), 3);
+        assert!(reported(&events).is_empty(), "nothing is consumed yet");
+        assert!(events.try_next().is_some());
+        let acknowledged = |c: &Consumed| c.rsvp == Some(RsvpTag { id: 7 });
+        assert!(reported(&events).iter().any(acknowledged));
+    }
+
+    #[test]
+    fn a_slow_reader_returns_credit_before_it_has_read_everything() {
+        let (_poll, mut events) = events(400);
+        deliver(&events, &[None; 5]);
+        let mut returned = Vec::new();
+        for _ in 0..5 {
+            assert!(events.try_next().is_some());
+            returned.push(reported(&events).iter().map(|c| c.bytes).sum::<u64>());
+        }
+        assert_eq!(returned, [0, 0, 400, 0, 400]);
     }
 }

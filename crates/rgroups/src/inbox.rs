@@ -123,6 +123,9 @@ pub(crate) struct Published {
     pub(crate) line: Line,
     /// `None`: the stack has no flow control.
     pub(crate) room: Option<Room>,
+    /// Whether the messages of this line have a receiver in the view. Without one every message is
+    /// a call, so that its sender hears of the refusal.
+    pub(crate) reachable: bool,
     pub(crate) max: u64,
     /// Calls of this line that were answered since the last time.
     pub(crate) answered: u32,
@@ -195,6 +198,10 @@ impl Inbox {
             return None;
         }
         let op = state.new_op();
+        if let Line::Unicast(to) = line {
+            // Made on the first use: with room 0, so that the first message asks.
+            state.unicast.entry(to).or_default();
+        }
         if let Some(w) = state.window_mut(line) {
             w.waiting += 1;
             w.queued += cost;
@@ -313,6 +320,13 @@ impl Inbox {
                 Line::Free => continue,
             };
             w.waiting = w.waiting.saturating_sub(p.answered);
+            if !p.reachable {
+                w.room = 0;
+                if let (Line::Unicast(to), 0, 0) = (p.line, w.waiting, w.queued) {
+                    state.unicast.remove(&to);
+                }
+                continue;
+            }
             let credit = p.room.as_ref().map_or(LIMIT, |r| r.credit);
             w.room = credit.saturating_sub(w.queued);
             w.max = if p.room.is_some() { p.max } else { u64::MAX };
@@ -357,8 +371,7 @@ impl State {
     fn window_mut(&mut self, line: Line) -> Option<&mut Window> {
         match line {
             Line::Multicast => Some(&mut self.multicast),
-            // Made on the first use: with room 0, so that the first message asks.
-            Line::Unicast(to) => Some(self.unicast.entry(to).or_default()),
+            Line::Unicast(to) => self.unicast.get_mut(&to),
             Line::Free => None,
         }
     }
@@ -371,7 +384,10 @@ impl State {
         cost: u64,
         oversize: bool,
     ) -> Result<Option<OpId>, Option<Address>> {
-        let Some(w) = self.window_mut(line) else { return Ok(None) };
+        if line == Line::Free {
+            return Ok(None);
+        }
+        let Some(w) = self.window_mut(line) else { return Err(None) };
         if w.waiting > 0 {
             return Err(w.limited_by);
         }
@@ -402,7 +418,11 @@ mod tests {
 
     fn publish(i: &Inbox, credit: u64, answered: u32) {
         let room = Some(Room { line_open: true, credit, ..Room::default() });
-        i.publish(vec![Published { line: Line::Multicast, room, max: 1000, answered }]);
+        i.publish(vec![one(Line::Multicast, room, answered)]);
+    }
+
+    fn one(line: Line, room: Option<Room>, answered: u32) -> Published {
+        Published { line, room, reachable: true, max: 1000, answered }
     }
 
     fn attempt(i: &Inbox, cost: u64) -> bool {
@@ -449,6 +469,26 @@ mod tests {
         i.take(u64::MAX, usize::MAX);
         publish(&i, 1000, 1);
         assert!(attempt(&i, 1));
+    }
+
+    #[test]
+    fn nothing_enters_a_line_to_a_stranger_however_often_it_was_refused() {
+        let (_poll, i) = inbox();
+        let line = Line::Unicast(Uuid::new(1, 1));
+        let send = |op| app::Send {
+            op: Some(op),
+            message: wire::Message::default(),
+            try_only: false,
+            deadline: None,
+            sync: None,
+        };
+        let call = i.call(line, 128, send);
+        assert!(call.is_some());
+        i.take(u64::MAX, usize::MAX);
+        i.publish(vec![Published { reachable: false, ..one(line, None, 1) }]);
+        let again = i.attempt(line, wire::Message::default(), 128, false);
+        assert!(matches!(again, Attempt::NoCredit(..)));
+        assert!(i.lock().unicast.is_empty(), "and nothing is remembered of it");
     }
 
     #[test]

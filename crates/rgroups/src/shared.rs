@@ -55,6 +55,10 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
+    /// Larger messages, in payload bytes, may be refused by the stack for their size.
+    pub(crate) admits_up_to: usize,
+    /// Consumption is reported when this many bytes have come together, or nothing is left to read.
+    pub(crate) report_consumed: u64,
     pub(crate) view: watch::Sender<Watched>,
     pub(crate) ended: watch::Sender<Ended>,
     pub(crate) names: RwLock<HashMap<Uuid, Arc<str>>>,

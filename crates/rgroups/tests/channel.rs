@@ -215,6 +215,40 @@ fn a_synchronous_send_returns_when_all_have_consumed(kind: Kind) {
     readers.into_iter().for_each(|r| r.join().expect("reads"));
 }
 
+/// Nobody hears of a refusal of what entered without an answer.
+fn a_message_to_somebody_outside_the_view_is_refused_every_time(kind: Kind) {
+    let stranger = join(&config(kind), "S").ch.address();
+    let mut members = cluster(&config(kind), 2);
+    let gone = members[1].ch.address();
+    block_on(members[0].ch.send(Message::unicast(gone, "welcome"))).expect("sent");
+    drop(members.pop());
+    let m = &mut members[0];
+    await_view(m, |v| !v.contains(gone));
+    for to in [stranger, gone, stranger, gone] {
+        let refused = Err(SendError::NotMember(to));
+        for flags in [Flags::empty(), Flags::NO_FC] {
+            let message = || Message::unicast(to, "who is there?").with_flags(flags);
+            assert_eq!(block_on(m.ch.send(message())), refused);
+            match m.ch.try_send(message()) {
+                Err(TrySendError::Other(SendError::NotMember(a))) => assert_eq!(a, to),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// Without fragmentation, only the transport knows what a datagram can carry.
+#[test]
+fn a_message_that_no_packet_can_carry_is_refused_every_time() {
+    let plan = config(Kind::Udp).plan().clone().without("FRAG2");
+    let m = join(&rgroups::Config::from_plan(plan), "A");
+    for _ in 0..3 {
+        block_on(m.ch.send(Message::multicast(numbered(0, 60_000)))).expect("it fits");
+        let refused = block_on(m.ch.send(Message::multicast(numbered(0, 70_000))));
+        assert!(matches!(refused, Err(SendError::TooLarge { .. })), "{refused:?}");
+    }
+}
+
 fn a_closed_channel_refuses_and_ends_its_events(kind: Kind) {
     let mut members = cluster(&config(kind), 2);
     let Member { ch, mut events } = members.remove(0);
@@ -308,6 +342,7 @@ suite! {
         a_message_of_100_mb_arrives,
         a_pending_send_that_is_dropped_is_never_heard,
         a_synchronous_send_returns_when_all_have_consumed,
+        a_message_to_somebody_outside_the_view_is_refused_every_time,
         a_closed_channel_refuses_and_ends_its_events,
         a_killed_member_is_found_out,
     ];
@@ -320,6 +355,7 @@ suite! {
         a_message_of_100_mb_arrives,
         a_pending_send_that_is_dropped_is_never_heard,
         a_synchronous_send_returns_when_all_have_consumed,
+        a_message_to_somebody_outside_the_view_is_refused_every_time,
         a_closed_channel_refuses_and_ends_its_events,
         a_killed_member_is_found_out,
     ];
@@ -332,6 +368,7 @@ suite! {
         a_message_of_100_mb_arrives,
         a_pending_send_that_is_dropped_is_never_heard,
         a_synchronous_send_returns_when_all_have_consumed,
+        a_message_to_somebody_outside_the_view_is_refused_every_time,
         a_closed_channel_refuses_and_ends_its_events,
         dropping_all_handles_leaves,
         an_unread_exempt_flood_is_bounded,

@@ -53,7 +53,7 @@ pub use message::{Body, Message};
 pub use object::{Object, Value};
 pub use ping::PingData;
 pub use primitive::WriteExt;
-pub use reader::{Decoded, Reader};
+pub use reader::{Decoded, MAX_MESSAGES, Reader};
 pub use show::show_frame;
 pub use version::Version;
 pub use view::{DeltaView, MergeId, View, ViewId};

@@ -302,6 +302,7 @@ pub(crate) fn decode_messages(
 ) -> Decoded<Vec<Message>> {
     r.nested("message list", |r| {
         let n = r.count(i64::from(n), MIN_LISTED, "message list")?;
+        r.claim_messages(n, "message list")?;
         // Not all at once: the count is a peer's claim until the messages were read.
         let mut messages = Vec::with_capacity(n.min(64));
         for _ in 0..n {

@@ -3,6 +3,7 @@
 use crate::address_codec::{
     decode_addr, decode_addrs, decode_ip_addr, encode_addr, encode_addrs, encode_ip_addr,
 };
+use crate::error::DecodeErrorKind;
 use crate::primitive::WriteExt;
 use crate::{Address, Decode, Decoded, Encode, IpAddress, Reader, Writer};
 use alloc::string::String;
@@ -68,6 +69,10 @@ impl Decode for PingData {
 }
 
 impl PingData {
+    /// How many descriptions one message may hold: far more than JGroups names in one, and few
+    /// enough that reading them does not keep a member from its heartbeats.
+    pub const MAX_LISTED: usize = 4096;
+
     /// Writes the payload of a discovery message: i32 count, then the descriptions.
     pub fn encode_list(list: &[PingData], w: &mut impl Writer) {
         w.i32(list.len() as i32);
@@ -81,6 +86,9 @@ impl PingData {
         let n = r.i32("ping data count")?;
         // The smallest description: null, flags, null, null, null list.
         let n = r.count(i64::from(n), 6, "ping data count")?;
+        if n > Self::MAX_LISTED {
+            return Err(r.error("ping data count", DecodeErrorKind::TooLong(n as u64)));
+        }
         let mut list = Vec::new();
         for _ in 0..n {
             list.push(PingData::decode(r)?);

@@ -7,6 +7,11 @@ use bytes::Bytes;
 /// How deep messages and objects may nest (composite and batch messages, wrapped objects).
 pub const MAX_DEPTH: u8 = 8;
 
+/// How many messages one packet may hold, those within messages included. Each of them is work for
+/// every protocol, and an empty one takes seven bytes: without a limit a single large frame would
+/// keep its receiver busy for seconds. JGroups' own lists have a few thousand at most.
+pub const MAX_MESSAGES: usize = 1 << 16;
+
 /// How many bytes of copies one byte of input justifies. Real lists of messages between members
 /// with long addresses need about 20.
 const COPIES_PER_BYTE: usize = 64;
@@ -19,6 +24,7 @@ pub struct Reader {
     depth: u8,
     /// What decoders may still allocate for copies of values that the input names only once.
     copies_left: usize,
+    messages_left: usize,
 }
 
 /// The result of every decode step.
@@ -29,7 +35,7 @@ impl Reader {
     #[must_use]
     pub fn new(buf: Bytes) -> Self {
         let copies_left = buf.len().saturating_mul(COPIES_PER_BYTE);
-        Self { buf, pos: 0, depth: 0, copies_left }
+        Self { buf, pos: 0, depth: 0, copies_left, messages_left: MAX_MESSAGES }
     }
 
     /// An error of `kind` at the current position.
@@ -101,6 +107,17 @@ impl Reader {
                 Ok(())
             }
             None => Err(self.error(what, DecodeErrorKind::TooLong(cost as u64))),
+        }
+    }
+
+    /// Accounts for `n` messages of a list; see [`MAX_MESSAGES`].
+    pub fn claim_messages(&mut self, n: usize, what: &'static str) -> Decoded<()> {
+        match self.messages_left.checked_sub(n) {
+            Some(left) => {
+                self.messages_left = left;
+                Ok(())
+            }
+            None => Err(self.error(what, DecodeErrorKind::TooLong(n as u64))),
         }
     }
 

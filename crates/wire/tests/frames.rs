@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use rgroups_wire::header::{NakAckHeader, Rtt, TpHeader};
 use rgroups_wire::{
     Address, Body, DecodeErrorKind, Digest, Encode, Flags, Frame, FrameBody, FrameWriter, Header,
-    Message, Object, ProtId, SeqnoList, Uuid, Value, Version, show_frame,
+    MAX_MESSAGES, Message, Object, ProtId, SeqnoList, Uuid, Value, Version, show_frame,
 };
 
 fn member(n: u64) -> Address {
@@ -147,4 +147,17 @@ fn a_packet_is_shown_as_a_tree_with_hostile_text_escaped() {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
     assert!(!text.contains('\u{1b}'));
+}
+
+/// Empty messages take seven bytes each: what a large frame could hold of them would occupy every
+/// protocol for seconds.
+#[test]
+fn a_packet_holds_so_many_messages_and_not_one_more() {
+    let packet = |n: usize| list(vec![Message::default(); n]).to_bytes();
+    assert_eq!(Frame::decode(packet(MAX_MESSAGES)).map(|f| f.messages().len()), Ok(MAX_MESSAGES));
+    let error = Frame::decode(packet(MAX_MESSAGES + 1)).unwrap_err();
+    assert_eq!(error.kind, DecodeErrorKind::TooLong(MAX_MESSAGES as u64 + 1));
+    let half = Message::multicast(Body::Composite(vec![Message::default(); MAX_MESSAGES / 2]));
+    let nested = list(vec![half.clone(), half]).to_bytes();
+    assert!(Frame::decode(nested).is_err(), "those within messages count");
 }

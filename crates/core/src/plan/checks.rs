@@ -232,6 +232,11 @@ fn check_overrides(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
 }
 
 fn check_times(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    // A heartbeat in every turn would be a turn for every heartbeat.
+    if value::<Duration>(plan, "FD_ALL3", "interval") == Some(Duration::ZERO) {
+        let what = "FD_ALL3.interval=0: heartbeats without a pause".into();
+        problems.push(PlanProblem::BadSetting { what });
+    }
     let pairs = [
         ("FD_ALL3", "timeout", "interval", "members that live are suspected between heartbeats"),
         ("MERGE3", "max_interval", "min_interval", "the longest interval is below the shortest"),

@@ -12,7 +12,8 @@ use crate::receiver::{self, Receiver};
 use crate::shared::{Clock, Ended, Shared};
 use crate::{Address, tag};
 use rgroups_core::node::{Node, NodeEnv};
-use rgroups_core::{Command, Uuid};
+use rgroups_core::plan::{ProtocolConfig, StackPlan};
+use rgroups_core::{Command, Query, Uuid};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -128,6 +129,8 @@ impl ChannelBuilder {
             clock: Clock::start(),
             inbox: Inbox::new(waker),
             outbox: Outbox::new(self.inbound_limit),
+            admits_up_to: admits_up_to(&node),
+            report_consumed: report_consumed(self.config.plan()),
             view: watch::Sender::default(),
             ended: watch::Sender::new(Ended::Running),
             names: RwLock::default(),
@@ -140,6 +143,29 @@ impl ChannelBuilder {
         shared.inbox.push(Request::Command(Command::Connect { cluster }));
         Ok((member, Arc::new(Owner { shared }), joined))
     }
+}
+
+/// What every stack can carry: with fragmentation that is everything that has a length, without it
+/// a part of a datagram, which has room for headers then.
+fn admits_up_to(node: &Node) -> usize {
+    const CARRIED: usize = 16_000;
+    match node.stack().ask(&Query::FragmentSize) {
+        Some(_) => i32::MAX as usize,
+        None => CARRIED,
+    }
+}
+
+/// A part of the credit that is small enough not to be missed by a sender that waits for it.
+fn report_consumed(plan: &StackPlan) -> u64 {
+    const MOST: u64 = 64_000;
+    const PART: u64 = 16;
+    let credit = |p: &ProtocolConfig| match p {
+        ProtocolConfig::Mfc(c) => Some(c.max_credits.0),
+        ProtocolConfig::Ufc(c) => Some(c.max_credits.0),
+        _ => None,
+    };
+    let least = plan.protocols.iter().filter_map(credit).min();
+    least.map_or(MOST, |credit| MOST.min(credit / PART))
 }
 
 /// A tagged identity that nobody had before, and a seed.

@@ -74,8 +74,13 @@ impl Channel {
     pub async fn send(&self, message: Message) -> Result<(), SendError> {
         let inbox = &self.shared().inbox;
         let (line, cost) = line_of(&message);
+        if let Some(stranger) = self.stranger(line, &message) {
+            return Err(SendError::NotMember(stranger));
+        }
+        // What the stack may refuse for its size is asked about.
+        let asks = message.len() > self.shared().admits_up_to;
         let mut message = message.into_wire();
-        loop {
+        while !asks {
             match inbox.attempt(line, message, cost, false) {
                 Attempt::Admitted => return Ok(()),
                 Attempt::Closed => return Err(SendError::Closed),
@@ -108,6 +113,13 @@ impl Channel {
         Waiting { inbox, op, answered: false }.answer(answer).await
     }
 
+    /// The destination of a message that enters without an answer, if it is no member: nobody
+    /// would hear that the stack refused it.
+    fn stranger(&self, line: Line, message: &Message) -> Option<Address> {
+        let to = message.dest().filter(|_| line == Line::Free)?;
+        (self.is_open() && !self.view().contains(to)).then_some(to)
+    }
+
     pub(super) fn waiting(&self, op: OpId) -> Waiting<'_> {
         Waiting { inbox: &self.shared().inbox, op, answered: false }
     }
@@ -118,11 +130,17 @@ impl Channel {
     /// opens the way.
     pub fn try_send(&self, message: Message) -> TrySend {
         let (line, cost) = line_of(&message);
+        if let Some(stranger) = self.stranger(line, &message) {
+            return Err(SendError::NotMember(stranger).into());
+        }
         let back = message.clone();
         match self.shared().inbox.attempt(line, message.into_wire(), cost, true) {
             Attempt::Admitted => Ok(()),
             Attempt::Closed => Err(SendError::Closed.into()),
             Attempt::NoCredit(_, blocked_on) => {
+                if let Some(to) = back.dest().filter(|to| !self.view().contains(*to)) {
+                    return Err(SendError::NotMember(to).into());
+                }
                 Err(TrySendError::NoCredits { blocked_on, message: Box::new(back) })
             }
             Attempt::Crowded(_) => Err(TrySendError::NoCredits {

@@ -291,17 +291,19 @@ impl Member {
                 Line::Unicast(to) => Some(to),
                 Line::Free => continue,
             };
-            let room = match self.node.stack().ask(&Query::Room { dest, oob: false, bytes: 0 }) {
+            let stack = self.node.stack();
+            let room = match stack.ask(&Query::Room { dest, oob: false, bytes: 0 }) {
                 Some(Answer::Room(r)) => Some(r),
                 _ => None,
             };
-            let max = self.max_of(line);
+            let reachable = dest.is_none_or(|to| stack.group().is_member(to));
+            let max = if reachable { self.max_of(line) } else { 0 };
             // As long as a line is low it is looked at every turn.
-            if dest.is_some() && room.as_ref().is_some_and(|r| r.credit < max / 2) {
+            if dest.is_some() && reachable && room.as_ref().is_some_and(|r| r.credit < max / 2) {
                 self.touched.insert(line);
             }
             let answered = answered.remove(&line).unwrap_or(0);
-            published.push(Published { line, room, max, answered });
+            published.push(Published { line, room, reachable, max, answered });
         }
         self.shared.inbox.publish(published);
         if self.calls.is_empty() {

@@ -425,6 +425,11 @@ impl Streams {
             match conn.flush() {
                 Ok(n) => {
                     counters.bytes_sent += n as u64;
+                    if conn.may_write() {
+                        // The kernel was short of memory, which no event ends: a later turn tries
+                        // again.
+                        self.dirty.insert(id);
+                    }
                     let told = !matches!(conn.phase, Phase::Draining { .. });
                     if told && n > 0 {
                         self.events.push_back(RawEvent::Written { conn: id, bytes: n });

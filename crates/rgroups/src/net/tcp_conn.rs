@@ -94,6 +94,12 @@ impl Conn {
         self.writable = true;
     }
 
+    /// Whether something is left to write although no event is awaited.
+    pub(crate) fn may_write(&self) -> bool {
+        let open = matches!(self.phase, Phase::Open | Phase::Draining { .. });
+        open && self.writable && !self.queue.is_empty()
+    }
+
     /// Writes what the kernel takes. `Ok` tells how much.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
         let Some(stream) = self.stream.as_mut() else { return Ok(0) };
@@ -122,8 +128,7 @@ impl Conn {
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => self.writable = false,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The kernel is short of memory: as if it had no room, and a later turn tries
-                // again because the connection stays queued.
+                // The kernel is short of memory: as if it had no room; see `may_write`.
                 Err(e) if e.raw_os_error() == Some(ENOBUFS) => return Ok(written),
                 Err(e) => return Err(e),
             }

@@ -1,7 +1,7 @@
 //! What can be configured of discovery, by JGroups' names.
 
 use crate::attributes;
-use crate::wire::ProtId;
+use crate::wire::{PingData, ProtId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -74,6 +74,14 @@ pub(super) struct Common {
     pub(super) return_entire_cache: bool,
     pub(super) max_rank_to_reply: u32,
     pub(super) max_members: u32,
+}
+
+impl Common {
+    /// How many members one message names: at least one, or those that are looked for would be due
+    /// for ever, and no more than receivers read.
+    pub(super) fn max_listed(&self) -> usize {
+        (self.max_members as usize).clamp(1, PingData::MAX_LISTED)
+    }
 }
 
 impl From<PingConfig> for DiscoveryKind {

@@ -115,7 +115,7 @@ impl Discovery {
 
     fn respond(&mut self, to: Uuid, about: &[PingData], cx: &mut Cx<'_>) {
         let header = PingHeader { kind: PingKind::Response, cluster: None, initial: false };
-        for part in about.chunks(self.common.max_members.max(1) as usize) {
+        for part in about.chunks(self.common.max_listed()) {
             self.send(Some(to.into()), header.clone(), part, cx);
         }
     }

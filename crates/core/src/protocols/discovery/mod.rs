@@ -352,7 +352,7 @@ impl Protocol for Discovery {
                 }
             }
             HUNT => {
-                let wanted = self.hunt.take_due(cx.now, self.common.max_members as usize);
+                let wanted = self.hunt.take_due(cx.now, self.common.max_listed());
                 if !wanted.is_empty() && self.role != Role::Leaving {
                     self.request(Some(&wanted), false, cx);
                 }

@@ -287,6 +287,28 @@ fn an_unknown_member_is_asked_for_by_name() {
 }
 
 #[test]
+fn a_limit_of_no_member_per_request_does_not_keep_the_timer_busy() {
+    let config = PingConfig { max_members_in_discovery_request: 0, ..PingConfig::default() };
+    let mut s = member(1, Discovery::new(config));
+    s.event_up(Event::WhoHas(id(7)));
+    for _ in 0..3 {
+        s.stack.advance(s.now, false);
+    }
+    assert!(s.stack.poll_deadline().is_none_or(|at| at > s.now));
+}
+
+#[test]
+fn a_message_that_describes_too_many_members_is_nonsense() {
+    let mut s = member(1, ping());
+    let many = |n| alloc::vec![data(2, true, false); n];
+    let header = PingHeader { kind: PingKind::Response, cluster: None, initial: false };
+    s.arrive(2, message(wire::ProtId::PING, header.clone(), &many(PingData::MAX_LISTED)));
+    assert_eq!(s.stack.dropped(DropReason::Malformed), 0);
+    s.arrive(2, message(wire::ProtId::PING, header, &many(PingData::MAX_LISTED + 1)));
+    assert_eq!(s.stack.dropped(DropReason::Malformed), 1);
+}
+
+#[test]
 fn unknown_members_of_a_view_are_asked_for_at_once() {
     let mut s = member(1, ping());
     s.arrive(2, answer(data(2, true, true)));

@@ -8,6 +8,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
+/// Messages in one frame, whatever room `max_size` leaves: well below what receivers read.
+const MAX_LISTED: usize = crate::wire::MAX_MESSAGES / 4;
+
 /// Where messages of one frame go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
@@ -64,6 +67,7 @@ impl Bundler {
         let bulk = !message.has(Flags::OOB) && message.length() > 0;
         if let Some(open) = self.open.get_mut(&target)
             && open.size + len <= self.max_size
+            && open.messages.len() < MAX_LISTED
         {
             open.size += len;
             open.bulk |= bulk;
