@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task;
 use tokio::sync::oneshot;
 
-/// Bytes of admitted messages that may wait for the driver. Only traffic without flow control can
-/// get there: the rest is bounded by its credit.
+/// Bytes that may wait for the driver; beyond it every send is a call, which waits for its answer.
+/// Only traffic without flow control and many lines together get there: the rest is bounded by its
+/// credit.
 const LIMIT: u64 = 8_000_000;
 /// What an empty message costs, so that their number is bounded too (DECISIONS 13).
 const MIN_COST: u64 = 128;
@@ -87,8 +87,6 @@ struct State {
     multicast: Window,
     unicast: BTreeMap<Uuid, Window>,
     next_op: u64,
-    /// Senders that wait for `bytes` to fall.
-    crowd: Vec<task::Waker>,
 }
 
 /// The queue and its windows.
@@ -140,7 +138,6 @@ impl Inbox {
             multicast: Window::default(),
             unicast: BTreeMap::new(),
             next_op: 1,
-            crowd: Vec::new(),
         };
         Self { state: Mutex::new(state), asleep: AtomicBool::new(false), waker }
     }
@@ -211,18 +208,6 @@ impl Inbox {
         drop(state);
         self.wake();
         Some((op, answer))
-    }
-
-    /// Waits until the driver has caught up; the waker is called then.
-    pub(crate) fn poll_space(&self, cx: &mut task::Context<'_>) -> task::Poll<()> {
-        let mut state = self.lock();
-        if state.phase != Phase::Open || state.bytes <= LIMIT {
-            return task::Poll::Ready(());
-        }
-        if !state.crowd.iter().any(|w| w.will_wake(cx.waker())) {
-            state.crowd.push(cx.waker().clone());
-        }
-        task::Poll::Pending
     }
 
     /// Submits anything but a message; tells whether somebody is there to take it.
@@ -303,10 +288,6 @@ impl Inbox {
         }
         state.bytes = state.bytes.saturating_sub(bytes);
         taken.more = !state.requests.is_empty();
-        let crowd =
-            if state.bytes <= LIMIT { std::mem::take(&mut state.crowd) } else { Vec::new() };
-        drop(state);
-        crowd.into_iter().for_each(task::Waker::wake);
         taken
     }
 
@@ -347,10 +328,8 @@ impl Inbox {
         state.phase = Phase::Closed;
         state.bytes = 0;
         let requests = std::mem::take(&mut state.requests);
-        let crowd = std::mem::take(&mut state.crowd);
         drop(state);
         drop(requests);
-        crowd.into_iter().for_each(task::Waker::wake);
     }
 }
 

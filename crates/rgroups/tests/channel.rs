@@ -5,9 +5,11 @@ mod common;
 use common::{
     Kind, Member, PATIENCE, await_view, cluster, config, join, message, next, numbered, numbers,
 };
-use rgroups::{Flags, Message, SendError, Sync, SyncEnd, TrySendError, block_on};
+use rgroups::{Event, Flags, Message, SendError, Sync, SyncEnd, TrySendError, block_on};
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -247,6 +249,45 @@ fn a_message_that_no_packet_can_carry_is_refused_every_time() {
         let refused = block_on(m.ch.send(Message::multicast(numbered(0, 70_000))));
         assert!(matches!(refused, Err(SendError::TooLarge { .. })), "{refused:?}");
     }
+}
+
+/// A send that waits because the member is behind keeps its place in the order of submission.
+#[test]
+fn a_send_that_waits_for_the_driver_is_not_overtaken() {
+    let builder = rgroups::Channel::builder(config(Kind::InProcess)).name("A");
+    let (mut pump, mut events) = builder.connect_pumped("test").expect("prepared");
+    let end = Instant::now() + PATIENCE;
+    let ch = loop {
+        pump.pump(Duration::from_millis(5));
+        assert!(Instant::now() < end, "it joins");
+        if let Some(ch) = pump.channel() {
+            break ch;
+        }
+    };
+    let exempt = |n, len| Message::multicast(numbered(n, len)).with_flags(Flags::NO_FC);
+    let mut n = 0;
+    while ch.try_send(exempt(n, 500_000)).is_ok() {
+        n += 1;
+    }
+    let mut waits = Box::pin(ch.send(exempt(n, 10)));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    while ch.try_send(exempt(n + 1, 10)).is_err() {
+        assert!(pump.pump(Duration::ZERO));
+    }
+    let mut heard = Vec::new();
+    let mut pending = true;
+    while heard.len() < n as usize + 2 {
+        assert!(Instant::now() < end, "{heard:?}");
+        pending = pending && waits.as_mut().poll(&mut cx).is_pending();
+        pump.pump(Duration::from_millis(1));
+        while let Some(ev) = events.try_next() {
+            if let Event::Message(m) = ev {
+                heard.push(common::number(&m).1);
+            }
+        }
+    }
+    assert_eq!(heard, (0..n + 2).collect::<Vec<_>>());
 }
 
 fn a_closed_channel_refuses_and_ends_its_events(kind: Kind) {

@@ -6,7 +6,6 @@ use crate::inbox::{Attempt, Inbox, Line, Request, cost_of};
 use crate::{Address, Message};
 use rgroups_core::wire::{self, Flags};
 use rgroups_core::{Command, OpId, SendRefusal, SendResult, app};
-use std::future::poll_fn;
 use tokio::sync::oneshot;
 
 /// What [`Channel::try_send`] returns.
@@ -77,21 +76,15 @@ impl Channel {
         if let Some(stranger) = self.stranger(line, &message) {
             return Err(SendError::NotMember(stranger));
         }
-        // What the stack may refuse for its size is asked about.
-        let asks = message.len() > self.shared().admits_up_to;
+        let size = message.len();
         let mut message = message.into_wire();
-        while !asks {
+        // What the stack may refuse for its size is asked about.
+        if size <= self.shared().admits_up_to {
             match inbox.attempt(line, message, cost, false) {
                 Attempt::Admitted => return Ok(()),
                 Attempt::Closed => return Err(SendError::Closed),
-                Attempt::Crowded(m) => {
-                    message = m;
-                    poll_fn(|cx| inbox.poll_space(cx)).await;
-                }
-                Attempt::NoCredit(m, _) => {
-                    message = m;
-                    break;
-                }
+                // It waits in the queue, so that nobody who comes later overtakes it.
+                Attempt::Crowded(m) | Attempt::NoCredit(m, _) => message = m,
             }
         }
         match self.submit(line, cost, message).await? {
