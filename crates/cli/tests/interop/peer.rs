@@ -21,7 +21,7 @@ const SETTINGS: [(&str, &str, &str); 4] = [
 ];
 
 /// One group: transport, port and class path.
-pub struct World {
+pub(crate) struct World {
     transport: &'static str,
     port: u16,
     class_path: String,
@@ -29,7 +29,7 @@ pub struct World {
 
 impl World {
     /// A group that nobody else uses; `None`, said aloud, without JGroups.
-    pub fn new(transport: &'static str) -> Option<World> {
+    pub(crate) fn new(transport: &'static str) -> Option<World> {
         static PORT: AtomicU16 = AtomicU16::new(0);
         let Ok(jgroups) = std::env::var("RGROUPS_JGROUPS_CP") else {
             println!("skipped: RGROUPS_JGROUPS_CP is not set");
@@ -43,12 +43,12 @@ impl World {
     }
 
     /// A JGroups member with the protocols of JGroups' own files.
-    pub fn java(&self, name: &str) -> Peer {
+    pub(crate) fn java(&self, name: &str) -> Peer {
         self.java_member(name, "")
     }
 
     /// The same with RSVP on top of FRAG2.
-    pub fn java_with_rsvp(&self, name: &str) -> Peer {
+    pub(crate) fn java_with_rsvp(&self, name: &str) -> Peer {
         self.java_member(name, "<RSVP/>")
     }
 
@@ -97,12 +97,12 @@ impl World {
     }
 
     /// A member of ours that chats.
-    pub fn chat(&self, name: &str) -> Peer {
+    pub(crate) fn chat(&self, name: &str) -> Peer {
         self.rust("chat", name, &[])
     }
 
     /// A command of ours.
-    pub fn rust(&self, command: &str, name: &str, more: &[&str]) -> Peer {
+    pub(crate) fn rust(&self, command: &str, name: &str, more: &[&str]) -> Peer {
         let (transport, port) = (self.transport, self.port);
         let mut rust = Command::new(env!("CARGO_BIN_EXE_rgroups"));
         rust.args([command, "interop", "-n", name, "--transport", transport]);
@@ -145,7 +145,7 @@ fn compiled(jgroups: &str) -> &'static PathBuf {
 }
 
 /// A member in its own process. It is killed when dropped.
-pub struct Peer {
+pub(crate) struct Peer {
     name: String,
     child: Mutex<Child>,
     lines: Receiver<String>,
@@ -170,7 +170,7 @@ impl Peer {
     }
 
     /// Writes a line to its standard input.
-    pub fn told(&self, line: &str) {
+    pub(crate) fn told(&self, line: &str) {
         let mut child = self.child.lock().expect("no test panics while it holds this");
         let input = child.stdin.as_mut().expect("piped");
         writeln!(input, "{line}").and_then(|()| input.flush()).expect("the member reads");
@@ -178,12 +178,12 @@ impl Peer {
 
     /// Waits for a line with this text; `^` means at its start, `$` at its end. Lines before it
     /// are passed over for good, so events must come in the order in which they are waited for.
-    pub fn hears(&self, text: &str) {
+    pub(crate) fn hears(&self, text: &str) {
         self.hears_within(text, PATIENCE);
     }
 
     /// The same within a time.
-    pub fn hears_within(&self, text: &str, within: Duration) {
+    pub(crate) fn hears_within(&self, text: &str, within: Duration) {
         let end = Instant::now() + within;
         let mut heard = self.heard.lock().expect("no test panics while it holds this");
         loop {
@@ -204,7 +204,7 @@ impl Peer {
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, which: &str) {
+    pub(crate) fn signal(&self, which: &str) {
         let id = self.child.lock().expect("no test panics while it holds this").id().to_string();
         let kill = Command::new("kill").args([which, &id]).status();
         assert!(kill.expect("kill runs").success());
