@@ -41,8 +41,9 @@ pub(crate) enum Work {
     Stop(usize),
 }
 
-/// More steps than this for one input is a loop between layers: our bug.
-const STEP_BUDGET: u32 = 4_000_000;
+/// More steps than this for one input is a loop between layers: our bug. A frame of 64 MB in which
+/// a peer packs what makes most work for its bytes takes a tenth of it.
+const STEP_BUDGET: u32 = 64_000_000;
 
 impl Stack {
     pub(super) fn start_layers(&mut self, now: Time) {

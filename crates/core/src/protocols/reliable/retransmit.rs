@@ -19,6 +19,35 @@ pub(super) const MOST_RESENT: usize = 8192;
 /// Payload bytes that one request is answered with.
 pub(super) const MOST_RESENT_BYTES: usize = 2_000_000;
 
+/// What the requests of one turn are answered with together. Each request has a limit, but a packet
+/// may hold any number of them, and whoever asks for too much in one moment asks again.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    at: Time,
+    messages: usize,
+    bytes: usize,
+}
+
+impl Served {
+    /// Messages in one turn.
+    pub(super) const MESSAGES: usize = 8 * MOST_RESENT;
+    /// Payload bytes in one turn.
+    pub(super) const BYTES: usize = 8 * MOST_RESENT_BYTES;
+
+    /// Whether a message of `length` bytes may be sent again now. Counts it.
+    pub(super) fn admits(&mut self, length: usize, now: Time) -> bool {
+        if self.at != now {
+            *self = Self { at: now, ..Self::default() };
+        }
+        let admitted = self.messages < Self::MESSAGES && self.bytes < Self::BYTES;
+        if admitted {
+            self.messages += 1;
+            self.bytes += length;
+        }
+        admitted
+    }
+}
+
 /// The schedule of one layer.
 #[derive(Debug)]
 pub(super) struct Schedule {

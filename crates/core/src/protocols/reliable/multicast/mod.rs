@@ -13,7 +13,7 @@ mod receive;
 mod serve;
 
 use super::parking::Parking;
-use super::retransmit::{self, EARLY, Schedule, TICK};
+use super::retransmit::{self, EARLY, Schedule, Served, TICK};
 use super::window::{Limits, Window};
 use crate::attributes::ByteSize;
 use crate::event::{WindowGauge, WindowKind};
@@ -77,6 +77,7 @@ pub struct Nakack2 {
     /// Per sender, the highest number that anybody had at the last stability.
     stable_received: BTreeMap<Uuid, i64>,
     resent: Resent,
+    served: Served,
     parking: Parking,
     schedule: Schedule,
     counters: Counters,
@@ -129,6 +130,7 @@ impl Nakack2 {
             heard: Heard::default(),
             stable_received: BTreeMap::new(),
             resent: Resent::default(),
+            served: Served::default(),
             parking: Parking::default(),
             schedule,
             counters: Counters::default(),

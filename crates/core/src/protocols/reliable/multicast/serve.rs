@@ -80,6 +80,9 @@ impl Nakack2 {
                 self.counters.not_found += 1;
                 continue;
             };
+            if !self.served.admits(kept.length(), cx.now) {
+                return;
+            }
             let how = if to_all {
                 self.resent.how(seqno, requester, cx.now, self.config.xmit_interval)
             } else {

@@ -13,7 +13,7 @@ mod receive;
 mod send;
 
 use super::parking::Parking;
-use super::retransmit::{EARLY, Schedule, TICK};
+use super::retransmit::{EARLY, Schedule, Served, TICK};
 use super::window::Window;
 use crate::event::{WindowGauge, WindowKind};
 use crate::wire::{self, Body, Flags, Header, ProtId, header::UnicastHeader};
@@ -70,6 +70,7 @@ pub struct Unicast3 {
     /// Survives a restart too: peers ignore acknowledgements that seem older than the last one.
     last_stamp: i32,
     schedule: Schedule,
+    served: Served,
     parking: Parking,
     reaping: bool,
     counters: Counters,
@@ -128,6 +129,7 @@ impl Unicast3 {
             next_conn_id: 0,
             last_stamp: 0,
             schedule,
+            served: Served::default(),
             parking: Parking::default(),
             reaping: false,
             counters: Counters::default(),

@@ -140,6 +140,9 @@ impl Unicast3 {
         let mut again = Vec::new();
         for seqno in list.iter().take(MOST_RESENT) {
             if let Some(m) = conn.window.get(seqno) {
+                if !self.served.admits(m.length(), cx.now) {
+                    break;
+                }
                 bytes += m.length();
                 again.push((seqno, Message::from(m.clone())));
             }

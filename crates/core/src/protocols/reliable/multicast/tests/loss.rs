@@ -184,3 +184,26 @@ fn reordering_causes_no_requests() {
     }
     assert!(asked <= 8, "{asked} requests for 4000 messages");
 }
+
+/// One packet may hold any number of requests, each for thousands of messages.
+#[test]
+fn what_the_requests_of_one_turn_are_answered_with_is_bounded() {
+    let mut a = member(1, &[1, 2], tcp());
+    const KEPT: i64 = 1000;
+    for _ in 0..KEPT {
+        a.send(text("x"), None);
+    }
+    a.sent();
+    let request = || {
+        let list: wire::SeqnoList = (1..=KEPT).collect();
+        let header = Header::NakAck(NakAckHeader::XmitReq(Some(id(1).into())));
+        retransmit::request(id(1).into(), ProtId::NAKACK2, header, list)
+    };
+    let flood = Served::MESSAGES / KEPT as usize + 1;
+    a.arrive_all(2, (0..flood).map(|_| request()));
+    assert_eq!(a.sent().len(), Served::MESSAGES);
+    a.run(MS);
+    a.sent();
+    a.arrive(2, request());
+    assert_eq!(a.sent().len(), KEPT as usize, "whoever asks again is served");
+}
