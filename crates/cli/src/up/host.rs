@@ -89,10 +89,9 @@ impl Host {
         tokio::spawn(async move {
             let mut lines = BufReader::new(stdout).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                if let Ok(r) = serde_json::from_str::<Report>(&line) {
-                    if reports.send((name.clone(), r)).await.is_err() {
-                        return;
-                    }
+                let Ok(r) = serde_json::from_str::<Report>(&line) else { continue };
+                if reports.send((name.clone(), r)).await.is_err() {
+                    return;
                 }
             }
             let _ = reports.send((name, Report::Ended)).await;

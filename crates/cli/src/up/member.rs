@@ -38,10 +38,9 @@ pub(crate) async fn run(a: &UpMemberArgs) -> Result<u8, Failure> {
     tokio::spawn(async move {
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if let Ok(order) = serde_json::from_str::<Order>(&line) {
-                if orders_in.send(order).await.is_err() {
-                    return;
-                }
+            let Ok(order) = serde_json::from_str::<Order>(&line) else { continue };
+            if orders_in.send(order).await.is_err() {
+                return;
             }
         }
         // The parent is gone: leave as if told to.
