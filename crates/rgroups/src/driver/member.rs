@@ -1,6 +1,7 @@
 //! One member, turn by turn.
 
 use super::calls::Calls;
+use super::patience::Patience;
 use super::report;
 use crate::channel::LEAVE_TIMEOUT;
 use crate::inbox::{Line, Published, Request};
@@ -63,6 +64,7 @@ pub(crate) struct Member {
     stats: Stats,
     waiting_since: Option<Time>,
     nameless: bool,
+    patience: Patience,
     busy: bool,
 }
 
@@ -90,6 +92,7 @@ impl Member {
             stats: Stats::default(),
             waiting_since: None,
             nameless: false,
+            patience: Patience::default(),
             busy: false,
         }
     }
@@ -119,7 +122,7 @@ impl Member {
             let back = std::mem::take(&mut self.back);
             self.node.submit(now, Command::Consumed(back));
         }
-        self.node.advance(now, input_left);
+        self.node.advance(now, self.patience.holds_back(now, input_left));
         self.node.end_turn(now);
         while let Some(op) = self.node.poll_raw() {
             self.net.apply(op);

@@ -6,6 +6,7 @@
 mod calls;
 mod invoker;
 mod member;
+mod patience;
 mod report;
 pub(crate) mod threads;
 
