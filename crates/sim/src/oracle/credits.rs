@@ -4,7 +4,7 @@ use super::{Conditions, Violation};
 use crate::connections::Life;
 use crate::history::{Fact, History, MessageId, Phase, What};
 use rgroups_core::event::CreditAccount;
-use rgroups_core::{Pool, Time, Uuid, View};
+use rgroups_core::{Pool, Time, Uuid, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,13 +12,24 @@ use std::sync::Arc;
 #[must_use]
 pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
     let mut found = Vec::new();
+    let mut ever_excluded: BTreeSet<(Uuid, Life)> = BTreeSet::new();
     for f in &h.facts {
         let Some(life) = f.life else { continue };
         match &f.what {
             What::Credits(pool, accounts) => {
                 found.extend(within_bounds(h, c, life, *pool, accounts, f.at));
             }
-            What::Unread(bytes) => found.extend(receiver_memory(h, c, life, bytes, f.at)),
+            What::Unread(bytes) => {
+                let owed = bytes.iter().filter(|(from, _)| !ever_excluded.contains(&(*from, life)));
+                let owed: Vec<(Uuid, u64)> = owed.copied().collect();
+                found.extend(receiver_memory(h, c, life, &owed, f.at));
+            }
+            // A sender that excluded the receiver charges it nothing; as long as the receiver does
+            // not know, it takes what reaches it.
+            What::View(v) => {
+                let lives = h.all_lives().filter(|l| !v.contains(h.id(*l)));
+                ever_excluded.extend(lives.map(|l| (h.id(life), l)));
+            }
             _ => {}
         }
     }
@@ -94,7 +105,7 @@ fn at_rest(h: &History, rest: usize) -> Vec<Violation> {
         let Some(theirs) = accounts.get(&(*pool, *receiver, *sender)) else { continue };
         let sum = mine.balance + theirs.unconsumed + theirs.ungranted;
         let limit = mine.max.max(theirs.max);
-        if sum > limit && sum - limit > uncharged(h, *sender, *receiver, rest) {
+        if sum > limit && sum - limit > uncharged(h, *pool, *sender, *receiver, rest) {
             let (s, r) = (h.name_of(*sender), h.name_of(*receiver));
             let text = format!(
                 "{s} to {r} ({pool:?}): balance {} + unconsumed {} + ungranted {} is above {}",
@@ -106,31 +117,58 @@ fn at_rest(h: &History, rest: usize) -> Vec<Violation> {
     found
 }
 
-/// What the receiver may have counted although the sender never charged it: multicasts that were
-/// admitted when the receiver was not in the sender's view, and reached it as part of its digest's
-/// future. Small messages cost more than their length, so this is generous.
-fn uncharged(h: &History, sender: Uuid, receiver: Uuid, rest: usize) -> u64 {
+/// What the receiver may have counted although the sender's account was not charged for it: what
+/// was admitted when the receiver was not in the sender's view, and what crossed the moment at which
+/// both ends began a new account. Small messages cost more than their length, and fragments more
+/// than the whole, so this is generous.
+fn uncharged(h: &History, pool: Pool, sender: Uuid, receiver: Uuid, rest: usize) -> u64 {
     let (Some(s), Some(r)) = (h.life_of(sender), h.life_of(receiver)) else { return 0 };
-    let delivered: BTreeSet<MessageId> = h
+    let (at_sender, at_receiver) = (beginnings(h, s, receiver), beginnings(h, r, sender));
+    let delivered: BTreeMap<MessageId, usize> = h
         .facts_of(r)
         .take_while(|(i, _)| *i < rest)
-        .filter_map(|(_, f)| match f.what {
-            What::Delivered { message, from, multicast: true } if from == sender => Some(message),
+        .filter_map(|(i, f)| match f.what {
+            What::Delivered { message, from, multicast }
+                if from == sender && multicast == (pool == Pool::Multicast) =>
+            {
+                Some((message, i))
+            }
             _ => None,
         })
         .collect();
+    let crosses = |sent: usize, taken: usize| {
+        at_sender.iter().any(|(v, at)| sent < *at && at_receiver.get(v).is_some_and(|r| *r < taken))
+    };
     let mut in_view = false;
     let mut bytes = 0;
-    for (_, f) in h.facts_of(s).take_while(|(i, _)| *i < rest) {
+    for (i, f) in h.facts_of(s).take_while(|(i, _)| *i < rest) {
         match &f.what {
             What::View(v) => in_view = v.contains(receiver),
-            What::Sent(m) | What::Resolved(m, _) if !in_view && delivered.contains(m) => {
-                bytes += 2 * h.message(*m).size as u64 + 256;
+            What::Sent(m) | What::Resolved(m, _) => {
+                let taken = delivered.get(m);
+                if taken.is_some_and(|at| !in_view || crosses(i, *at)) {
+                    bytes += 2 * h.message(*m).size as u64 + 256;
+                }
             }
             _ => {}
         }
     }
     bytes
+}
+
+/// The views with which an account with `peer` may have begun, and where: those that brought the
+/// peer, and merges.
+fn beginnings(h: &History, life: Life, peer: Uuid) -> BTreeMap<ViewId, usize> {
+    let mut before = false;
+    let mut began = BTreeMap::new();
+    for (i, v) in h.views_of(life) {
+        let now = v.contains(peer);
+        if now && (!before || v.is_merge()) {
+            began.insert(v.id, i);
+        }
+        before = now;
+    }
+    began
 }
 
 fn right_peers(

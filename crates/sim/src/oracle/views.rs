@@ -130,7 +130,10 @@ fn no_resurrection(h: &History, life: Life, views: &[(usize, Arc<View>)]) -> Opt
     for other in h.all_lives().filter(|o| *o != life) {
         let Some(end) = h.end_of(other) else { continue };
         let gone = h.id(other);
-        let excluded = views.iter().position(|(i, v)| *i > end && !v.contains(gone));
+        // Who died before the answer to its JOIN came is let in once, and excluded then.
+        let Some(first) = views.iter().position(|(_, v)| v.contains(gone)) else { continue };
+        let after = |(i, v): &(usize, Arc<View>)| *i > end && !v.contains(gone);
+        let excluded = views[first..].iter().position(after).map(|i| first + i);
         let Some(excluded) = excluded else { continue };
         if let Some((_, v)) = views[excluded..].iter().find(|(_, v)| v.contains(gone)) {
             let (p, q) = (h.name(other), h.name(life));

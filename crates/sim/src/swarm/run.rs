@@ -93,6 +93,9 @@ fn stats(cluster: &Cluster) -> Stats {
     }
 }
 
+/// UNICAST3.max_retransmit_time: what was sent to somebody who never was a member is given up then.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
 struct Run {
     cluster: Cluster,
     healthy: Link,
@@ -200,7 +203,7 @@ impl Run {
 
     /// Stability has time to do its work; then nothing may be left, and nothing may be said.
     fn rest(&mut self) {
-        self.cluster.run_for(STABLE_INTERVAL * 4);
+        self.cluster.run_for((STABLE_INTERVAL * 4).max(GIVE_UP));
         self.cluster.note(What::Phase(Phase::Quiet));
         self.cluster.run_for(Duration::from_secs(10));
         self.cluster.sample();

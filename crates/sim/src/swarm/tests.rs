@@ -61,6 +61,16 @@ fn a_cold_start_breaks_nothing() {
 }
 
 #[test]
+fn churn_breaks_nothing() {
+    passes(Profile::Churn, 5, 0..3);
+}
+
+#[test]
+fn everything_together_breaks_nothing() {
+    passes(Profile::Mixed, 5, 0..3);
+}
+
+#[test]
 fn a_failing_seed_is_repeated_by_one_command() {
     let mut task = Task::new(Profile::Lossy, 5);
     assert_eq!(task.replay_command(42), "rgroups sim replay 42 --profile lossy --members 5");
