@@ -340,6 +340,10 @@ pub(crate) struct SimShape {
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,
+    /// Switch a deliberately wrong protocol on.
+    #[cfg(feature = "mutants")]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mutant: Option<String>,
 }
 
 /// A time such as `500ms`, `20s`, `2m`; a bare number is seconds.

@@ -34,7 +34,10 @@ fn task(shape: &SimShape) -> Result<Task, Failure> {
     if shape.members == 0 || shape.members > 100 {
         return Err(Failure::usage("--members: 1 to 100"));
     }
-    Ok(Task::new(profile, shape.members))
+    let task = Task::new(profile, shape.members);
+    #[cfg(feature = "mutants")]
+    let task = Task { mutant: shape.mutant.clone(), ..task };
+    Ok(task)
 }
 
 fn run_seeds(first: u64, n: u64, task: &Task, threads: usize, json: bool) -> Result<u8, Failure> {

@@ -15,3 +15,30 @@ pub enum Mutant {
     /// GMS applies the difference between two views to whatever view it has.
     DeltaOnWrongBase,
 }
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Mutant; 4] = [
+        Mutant::CreditsGrantedTwice,
+        Mutant::WindowPurgedTooEarly,
+        Mutant::ViewSkipped,
+        Mutant::DeltaOnWrongBase,
+    ];
+
+    /// Its name on command lines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mutant::CreditsGrantedTwice => "credits-granted-twice",
+            Mutant::WindowPurgedTooEarly => "window-purged-too-early",
+            Mutant::ViewSkipped => "view-skipped",
+            Mutant::DeltaOnWrongBase => "delta-on-wrong-base",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Mutant> {
+        Mutant::ALL.into_iter().find(|m| m.name() == name)
+    }
+}
