@@ -13,8 +13,17 @@ pub(crate) fn config(
 ) -> Result<Config, Failure> {
     let mut config = match transport {
         Transport::Udp => Config::udp(),
+        // Without a word on where the others are, they are on this machine. Whoever binds elsewhere
+        // says so below, or in the environment.
         Transport::Tcp if hosts.is_empty() => {
-            Config::tcp([SocketAddr::from(([127, 0, 0, 1], 7800))])
+            let here = SocketAddr::from(([127, 0, 0, 1], 7800));
+            let config = Config::tcp([here]);
+            match std::env::var_os("RGROUPS_BIND_ADDR") {
+                Some(_) => config,
+                None => config
+                    .set("TCP", "bind_addr", "127.0.0.1")
+                    .map_err(|e| Failure::config(e.to_string()).coded(e.code()))?,
+            }
         }
         Transport::Tcp => Config::tcp(hosts.iter().copied()),
         Transport::Inproc => Config::in_process(),

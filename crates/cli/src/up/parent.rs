@@ -5,8 +5,8 @@ use super::host::{Host, Shape};
 use super::{Order, Report, SeenView};
 use crate::args::{Transport, UpArgs};
 use crate::failure::Failure;
-use crate::output;
 use crate::signals::Signals;
+use crate::{join, output};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -72,7 +72,7 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let (socket, listener) = listen(&a.control).await?;
     let (reports, mut reported) = mpsc::channel(1024);
-    let hosts = if a.transport == Transport::Tcp { tcp_hosts(a.nodes) } else { Vec::new() };
+    let hosts = if a.transport == Transport::Tcp { tcp_hosts(a)? } else { Vec::new() };
     let shape = Shape {
         cluster: a.cluster.clone(),
         transport: a.transport,
@@ -119,9 +119,13 @@ fn settings(transport: Transport, define: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The ports that members of this cluster take, tried in this order by each.
-fn tcp_hosts(nodes: u8) -> Vec<SocketAddr> {
-    (0..u16::from(nodes.max(3))).map(|i| SocketAddr::from(([127, 0, 0, 1], 7800 + i))).collect()
+/// Where members of this cluster are: each takes the first free port from TCP.bind_port on.
+fn tcp_hosts(a: &UpArgs) -> Result<Vec<SocketAddr>, Failure> {
+    let config = join::config(a.transport, &[], &a.define)?;
+    let first = config.explain().into_iter().find(|s| s.attribute == "bind_port");
+    let first: u16 = first.and_then(|s| s.value.parse().ok()).unwrap_or(7800);
+    let ports = (0..u16::from(a.nodes.max(3))).map(|i| first.saturating_add(i));
+    Ok(ports.map(|p| SocketAddr::from(([127, 0, 0, 1], p))).collect())
 }
 
 async fn listen(name: &str) -> Result<(std::path::PathBuf, UnixListener), Failure> {

@@ -84,7 +84,9 @@ impl Gms {
     fn ask_successor(&mut self, cx: &mut Cx<'_>) {
         let local = cx.local();
         let Some(of) = self.successor(local) else {
-            // Alone, or everybody else leaves as well: nobody stays who could be told.
+            // Alone, or everybody else leaves as well: nobody stays who could be told, and those
+            // that asked us have nobody else to let them go.
+            self.let_leavers_go(cx);
             return self.finish(true, cx);
         };
         let again_at = cx.now + self.config.leave_retry_interval;
@@ -111,17 +113,21 @@ impl Gms {
     /// `leaver` leaves while we do: it must know that we do not stay, to ask somebody behind us.
     pub(super) fn leave_together_with(&mut self, leaver: Uuid, cx: &mut Cx<'_>) {
         let local = cx.local();
-        if self.successor(local).is_none() {
-            // Only leavers are left, and we know of all of them: nobody else will let them go.
-            for m in self.requests.leavers() {
-                cx.send_down(payload::leave_response(m));
-            }
-        }
         let Role::Leaving(leave) = &mut self.role else { return };
         if leave.told.insert(leaver) {
             cx.send_down(payload::leave_request(leaver, local));
         }
+        if leave.step == Step::FinishingView && self.successor(local).is_none() {
+            self.let_leavers_go(cx);
+        }
         self.retarget_leave(cx);
+    }
+
+    /// Answers everybody who asked to leave.
+    fn let_leavers_go(&self, cx: &mut Cx<'_>) {
+        for m in self.requests.leavers() {
+            cx.send_down(payload::leave_response(m));
+        }
     }
 
     /// LEAVE_RSP.

@@ -101,6 +101,21 @@ fn any_number_of_first_members_can_leave_together() {
 }
 
 #[test]
+fn a_coordinator_that_leaves_last_lets_go_whoever_had_asked_it() {
+    let mut c = Cluster::formed(3);
+    c.leave(2);
+    c.leave(3);
+    // The requests arrive in the turn in which the coordinator is told to leave.
+    for m in [2, 3] {
+        c.at(1).arrive(m, payload::leave_request(id(1), id(m)).wire);
+    }
+    c.leave(1);
+    assert_eq!(c.left(1), Some(true), "nobody stays");
+    c.settle();
+    assert_eq!([2, 3].map(|m| c.left(m)), [Some(true); 2]);
+}
+
+#[test]
 fn members_that_leave_one_after_the_other_in_any_order_are_all_let_go() {
     for order in [[1, 3, 2], [3, 1, 2], [2, 1, 3], [2, 3, 1]] {
         let mut c = Cluster::formed(4);
