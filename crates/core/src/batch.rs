@@ -53,9 +53,10 @@ impl Batch {
     /// A batch of one message, classed by its destination and flags.
     #[must_use]
     pub fn of(src: Uuid, m: Message) -> Self {
-        let oob = m.has(crate::wire::Flags::OOB);
-        let mut b = Self::new(src, m.is_multicast(), oob);
-        b.push(m);
+        let mut b = Self::new(src, m.is_multicast(), m.has(crate::wire::Flags::OOB));
+        b.mark(&m);
+        // Exactly one place: a push would make room for four, and such batches queue up in numbers.
+        b.messages = Vec::from([m]);
         b
     }
 

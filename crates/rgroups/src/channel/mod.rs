@@ -16,7 +16,7 @@ use crate::shared::{Ended, Shared, Watched};
 use crate::stats::{Gauges, Inspection, SendWindow, Stats};
 use crate::{Address, Config, View};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
 /// How long leaving may take before we go without an answer.
@@ -192,11 +192,12 @@ impl Channel {
     /// # Cancel safety
     /// Dropping the future gives up the wait only: the member leaves.
     pub async fn close(self) -> Result<(), CloseError> {
+        let began = Instant::now();
         self.shared().inbox.close();
         let mut ended = self.shared().ended.subscribe();
         // The sender lives in `self`, so the wait ends with the value.
         match ended.wait_for(|e| *e != Ended::Running).await.map(|e| *e) {
-            Ok(Ended::Unconfirmed) => Err(CloseError::Unconfirmed(LEAVE_TIMEOUT)),
+            Ok(Ended::Unconfirmed) => Err(CloseError::Unconfirmed(began.elapsed())),
             Ok(Ended::Confirmed | Ended::Running) | Err(_) => Ok(()),
         }
     }

@@ -134,6 +134,7 @@ impl Member {
         }
         self.learn_names();
         self.publish();
+        self.joined();
         self.calls.reply();
         let items = std::mem::take(&mut self.items);
         if !items.is_empty() {
@@ -191,13 +192,7 @@ impl Member {
 
     fn tell(&mut self, now: Time, ev: AppEvent) {
         match ev {
-            AppEvent::View(v) => {
-                self.install(&v);
-                if let Some(join) = self.join.take() {
-                    // If the future is gone, so is the last handle, and the member leaves.
-                    let _ = join.send(Ok(()));
-                }
-            }
+            AppEvent::View(v) => self.install(&v),
             AppEvent::Deliver(d) => self.deliver(d),
             AppEvent::Resolved { op, result } => self.resolve(op, result),
             AppEvent::ConnectFailed { reason } => {
@@ -222,6 +217,18 @@ impl Member {
             }
             // An event that this crate does not know changes nothing here.
             _ => {}
+        }
+    }
+
+    /// The caller learns that it has joined once the windows are those of its first view: without
+    /// members there is nobody to limit them.
+    fn joined(&mut self) {
+        if self.node.stack().group().view.is_none() {
+            return;
+        }
+        if let Some(join) = self.join.take() {
+            // If the future is gone, so is the last handle, and the member leaves.
+            let _ = join.send(Ok(()));
         }
     }
 

@@ -76,7 +76,11 @@ impl Bundler {
         }
         let size = writer.list_start_len() + len;
         let dest = message.dest.clone();
-        let fresh = Open { dest, messages: [message].into(), size, bulk };
+        // After a full frame probably comes another one.
+        let expected = self.open.get(&target).map_or(1, |full| full.messages.len());
+        let mut messages = Vec::with_capacity(expected);
+        messages.push(message);
+        let fresh = Open { dest, messages, size, bulk };
         self.open.insert(target, fresh).map(|full| full.close(target))
     }
 
