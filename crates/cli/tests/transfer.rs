@@ -69,7 +69,7 @@ fn tcp_many_small_messages_arrive_once_and_in_order() {
 fn large_message(net: &Net) {
     let name = format!("rgroups-transfer-{}-{}", net.transport, std::process::id());
     let path = std::env::temp_dir().join(name);
-    let content: Vec<u8> = (0..10 * MB).map(|i| (i * i >> 8) as u8).collect();
+    let content: Vec<u8> = (0..10 * MB).map(|i| ((i * i) >> 8) as u8).collect();
     std::fs::write(&path, content).expect("written");
     let file = path.to_str().expect("text");
     transfer(net, 1, 10 * MB, &["--file", file]);
