@@ -292,8 +292,14 @@ impl Unicast3 {
         }
     }
 
-    /// Asks for what is missing: early, or in the round.
+    /// Asks for what is missing: early, or in the round. Who is in no view and silent is not asked
+    /// for ever: it has left, or died.
     pub(super) fn request_missing(&mut self, cx: &mut Cx<'_>, early: bool) {
+        let (now, patience) = (cx.now, self.config.max_retransmit_time);
+        self.receives.retain(|peer, conn| {
+            let silent = now.since(conn.used_at) >= patience || conn.standing.is_past(now);
+            cx.is_member(*peer) || conn.window.gaps.is_empty() || !silent
+        });
         let schedule = &self.schedule;
         let mut requests = Vec::new();
         for (peer, conn) in &mut self.receives {

@@ -126,6 +126,18 @@ fn messages_to_a_member_that_left_are_given_up_soon() {
 }
 
 #[test]
+fn a_member_that_left_is_not_asked_for_ever_for_what_is_missing() {
+    let mut b = group(&[1, 2]).remove(1);
+    b.arrive(1, data(text(2, "1"), 1, 3, true));
+    b.arrive(1, data(text(2, "3"), 3, 3, false));
+    b.install(view(2, &[2]));
+    b.run(Duration::from_secs(4));
+    assert!(!b.sent().is_empty());
+    b.run(Duration::from_secs(60));
+    assert!(b.sent().is_empty());
+}
+
+#[test]
 fn messages_to_a_silent_member_are_kept() {
     let mut a = group(&[1, 2]).remove(0);
     a.send(text(2, "x"), None);
