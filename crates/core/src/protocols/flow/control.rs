@@ -508,7 +508,8 @@ impl FlowControl {
     }
 }
 
-/// Whether a copy of the waiting message comes back to this member.
+/// Whether the waiting message is charged to this member where it is a destination. Only a multicast
+/// can do without its own copy; a unicast to oneself comes back whatever its hints say.
 fn loops_back(w: &Waiting) -> bool {
-    !w.msg.hints.contains(Hints::DONT_LOOPBACK)
+    !w.msg.is_multicast() || !w.msg.hints.contains(Hints::DONT_LOOPBACK)
 }
