@@ -51,7 +51,9 @@ impl FlowControl {
         if absorbed > 0 {
             account.inc.arrived(absorbed);
             let grant = account.inc.consumed(absorbed, now, &self.settings.terms);
-            self.grant(src, grant, cx);
+            if self.grant(src, grant, cx) {
+                self.pump(self.line_of(src), cx);
+            }
         }
     }
 

@@ -242,6 +242,20 @@ fn messages_without_own_copy_cost_nothing_at_the_sender() {
 }
 
 #[test]
+fn a_unicast_to_oneself_costs_credit_whatever_it_says_of_copies_and_gets_it_back() {
+    let mut c = cluster(2, 100_000, 0.1);
+    let mut last = None;
+    for _ in 0..3 {
+        // Too much for what is left, too little to be given back unasked.
+        let mut m = Message::unicast(c.id(0), Body::bytes([1].repeat(60_000)));
+        m.hints = Hints::DONT_LOOPBACK;
+        last = Some(c.send(0, m));
+    }
+    c.run(SECOND);
+    assert!(c.sent(0, last.expect("messages were sent")));
+}
+
+#[test]
 fn empty_messages_cost_the_floor_between_tagged_members_and_nothing_towards_java() {
     let mut c = cluster(2, 100_000, 0.1);
     c.consuming[1] = false;
