@@ -4,7 +4,7 @@ use super::Violation;
 use super::convergence::alive_at;
 use crate::connections::Life;
 use crate::history::{History, MessageId, Phase, SentMessage, What};
-use rgroups_core::{SendResult, Uuid, View};
+use rgroups_core::{SendResult, Uuid, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -57,6 +57,12 @@ impl Course {
     fn view_at(&self, position: usize) -> Option<&Arc<View>> {
         let after = self.views.partition_point(|(i, _)| *i < position);
         after.checked_sub(1).map(|i| &self.views[i].1)
+    }
+
+    /// The view that was installed before this one.
+    fn view_before(&self, id: ViewId) -> Option<ViewId> {
+        let at = self.views.iter().position(|(_, v)| v.id == id)?;
+        self.views.get(at.checked_sub(1)?).map(|(_, v)| v.id)
     }
 
     fn views_between(&self, from: usize, to: usize) -> &[(usize, Arc<View>)] {
@@ -224,9 +230,8 @@ fn stay_together(s: &Course, p: &Course, from: usize, to: usize) -> bool {
     if s.life == p.life {
         return s.views_between(from, to).iter().all(|(_, v)| v.contains(s.id));
     }
-    let apart = |v: &View| {
-        v.is_merge() && !v.subgroups.iter().any(|g| g.contains(s.id) && g.contains(p.id))
-    };
+    // A merge joins what was apart, unless both came to it from the same view.
+    let apart = |v: &View| v.is_merge() && s.view_before(v.id) != p.view_before(v.id);
     let keeps = |course: &Course, other: Uuid, since: usize| {
         course.views_between(since, to).iter().all(|(_, v)| v.contains(other) && !apart(v))
     };

@@ -98,6 +98,13 @@ impl Held {
         out
     }
 
+    /// Drops what waits of `from`; how many messages.
+    pub(super) fn forget(&mut self, from: Uuid) -> usize {
+        let Some(w) = self.senders.remove(&from) else { return 0 };
+        self.bytes -= w.bytes;
+        w.batches.iter().map(Batch::len).sum()
+    }
+
     /// Drops what waited too long; how many messages.
     pub(super) fn expire(&mut self, now: Time) -> usize {
         let mut dropped = 0;

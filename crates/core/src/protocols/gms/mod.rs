@@ -262,7 +262,12 @@ impl Gms {
             Role::Idle | Role::Left => true,
             _ => old_epoch,
         };
-        let dropped = if refused { kept.len() } else { self.held.hold(kept, cx.now) };
+        // What waits from the time of a merge that came to nothing goes too, or a later merge would
+        // pass up messages with a gap behind them.
+        let dropped = match refused {
+            true => kept.len() + self.held.forget(src),
+            false => self.held.hold(kept, cx.now),
+        };
         if dropped > 0 {
             self.counters.held_dropped += dropped as u64;
             let why = if refused { DropReason::NotAMember } else { DropReason::OverLimit };
