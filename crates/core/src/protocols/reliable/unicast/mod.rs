@@ -89,7 +89,7 @@ enum Standing {
 }
 
 impl Standing {
-    /// How long a member that left is still sent what it did not acknowledge.
+    /// How long a member that left is still asked for what is missing.
     const GRACE: Duration = Duration::from_secs(3);
 
     /// Whether the peer left the view long enough ago.
@@ -192,6 +192,16 @@ impl Unicast3 {
     fn install(&mut self, v: &Arc<View>, now: Time) {
         let left =
             |m: &Uuid| !v.contains(*m) && self.view.as_ref().is_some_and(|old| old.contains(*m));
+        // What a member that left did not acknowledge ends with its membership: a merge must not
+        // revive it. Whatever is sent to it from now on begins a new connection. An answer to a
+        // LEAVE_REQ that is lost is asked for again.
+        let mut given_up = 0;
+        self.sends.retain(|m, conn| {
+            let over = left(m) && conn.has_unacknowledged();
+            given_up += if over { conn.window.messages() } else { 0 };
+            !over
+        });
+        self.counters.given_up += given_up;
         let standings = self.sends.iter_mut().map(|(m, c)| (m, &mut c.standing));
         let standings =
             standings.chain(self.receives.iter_mut().map(|(m, c)| (m, &mut c.standing)));

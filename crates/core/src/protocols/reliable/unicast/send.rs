@@ -37,7 +37,7 @@ impl SendConnection {
         }
     }
 
-    fn has_unacknowledged(&self) -> bool {
+    pub(super) fn has_unacknowledged(&self) -> bool {
         self.window.low() != self.window.received()
     }
 
@@ -163,8 +163,7 @@ impl Unicast3 {
     }
 
     /// The highest number goes out again wherever its acknowledgement is overdue. Peers that are not in
-    /// the view and stay silent are given up, those that were in it soon: what they still lack ends
-    /// with their membership, except for the answer to a LEAVE_REQ.
+    /// the view and stay silent are given up.
     pub(super) fn resend_unacknowledged(&mut self, cx: &mut Cx<'_>) {
         let give_up = self.config.max_retransmit_time;
         let (interval, threshold) = (self.config.xmit_interval, self.config.ack_threshold);
@@ -175,8 +174,7 @@ impl Unicast3 {
             if !conn.has_unacknowledged() {
                 return true;
             }
-            let silent = cx.now.since(conn.stuck_since) >= give_up;
-            if !cx.is_member(*peer) && (silent || conn.standing.is_past(cx.now)) {
+            if !cx.is_member(*peer) && cx.now.since(conn.stuck_since) >= give_up {
                 given_up += conn.window.messages();
                 return false;
             }
