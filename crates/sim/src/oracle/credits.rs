@@ -139,17 +139,26 @@ fn uncharged(h: &History, pool: Pool, sender: Uuid, receiver: Uuid, rest: usize)
     let crosses = |sent: usize, taken: usize| {
         at_sender.iter().any(|(v, at)| sent < *at && at_receiver.get(v).is_some_and(|r| *r < taken))
     };
+    let cost = |m: MessageId| 2 * h.message(m).size as u64 + 256;
     let mut in_view = false;
     let mut bytes = 0;
+    // The digest a receiver joins with may cut through one fragmented message: it takes the rest of
+    // the fragments and never delivers it. Later ones are delivered, earlier ones not received.
+    let mut cut_through = None;
     for (i, f) in h.facts_of(s).take_while(|(i, _)| *i < rest) {
         match &f.what {
-            What::View(v) => in_view = v.contains(receiver),
-            What::Sent(m) | What::Resolved(m, _) => {
-                let taken = delivered.get(m);
-                if taken.is_some_and(|at| !in_view || crosses(i, *at)) {
-                    bytes += 2 * h.message(*m).size as u64 + 256;
+            What::View(v) => {
+                let now = v.contains(receiver);
+                if now && !in_view {
+                    bytes += cut_through.take().map_or(0, cost);
                 }
+                in_view = now;
             }
+            What::Sent(m) | What::Resolved(m, _) => match delivered.get(m) {
+                Some(at) if !in_view || crosses(i, *at) => bytes += cost(*m),
+                None if !in_view => cut_through = Some(*m),
+                Some(_) | None => {}
+            },
             _ => {}
         }
     }
