@@ -83,6 +83,7 @@ impl Gms {
         if cx.now < at {
             return cx.arm(BUNDLE, at);
         }
+        self.requests.forget_stale_joiners(cx.now, self.config.join_timeout);
         let next = self.requests.next_view(&view);
         self.requests.forget_joiners();
         for m in &next.already_in {

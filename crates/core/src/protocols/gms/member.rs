@@ -58,6 +58,9 @@ impl Gms {
         }
         self.highest_id = self.highest_id.max(id.id);
         let (view, digest) = match announced {
+            Announced::Full(view, _) if self.brings_back_the_excluded(&view) => {
+                return cx.drop_from_peer(DropReason::Stale, Some(src));
+            }
             Announced::Full(view, digest) => (view, digest),
             #[cfg(feature = "mutants")]
             Announced::Delta(change) if cx.mutant(Mutant::DeltaOnWrongBase) => {
@@ -73,6 +76,14 @@ impl Gms {
             },
         };
         self.take_view(src, view, digest, cx);
+    }
+
+    /// Whether an ordinary view contains somebody that a view of ours has excluded. It then continues
+    /// another view than ours, of a part of the group that we were in as well: our windows of that
+    /// member are gone, and only a merge brings the digest for new ones. Until then we stay where we
+    /// are, and MERGE3 sees the difference.
+    fn brings_back_the_excluded(&self, view: &View) -> bool {
+        !view.is_merge() && view.members.iter().any(|m| self.excluded.contains(m))
     }
 
     fn take_view(&mut self, src: Uuid, view: View, digest: Option<Digest>, cx: &mut Cx<'_>) {

@@ -7,6 +7,7 @@
 use crate::{Time, Uuid, View};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// At most this many joiners wait; more are dropped and ask again.
 const MAX_JOINERS: usize = 4096;
@@ -14,7 +15,8 @@ const MAX_JOINERS: usize = 4096;
 /// Requests waiting for the next view. Asking twice is asking once.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    joiners: Vec<Uuid>,
+    /// With the time of their latest request.
+    joiners: Vec<(Uuid, Time)>,
     leavers: BTreeSet<Uuid>,
     suspects: BTreeSet<Uuid>,
     /// When the first of them was asked for.
@@ -37,20 +39,21 @@ pub(super) struct NextView {
 impl Requests {
     /// `member` wants in; false if too many wait.
     pub(super) fn join(&mut self, member: Uuid, now: Time) -> bool {
-        if self.joiners.contains(&member) {
+        if let Some((_, asked_at)) = self.joiners.iter_mut().find(|(m, _)| *m == member) {
+            *asked_at = now;
             return true;
         }
         if self.joiners.len() >= MAX_JOINERS {
             return false;
         }
-        self.joiners.push(member);
+        self.joiners.push((member, now));
         self.since.get_or_insert(now);
         true
     }
 
     /// `member` wants out; whether that is news.
     pub(super) fn leave(&mut self, member: Uuid, now: Time) -> bool {
-        self.joiners.retain(|m| *m != member);
+        self.joiners.retain(|(m, _)| *m != member);
         self.since.get_or_insert(now);
         self.leavers.insert(member)
     }
@@ -58,7 +61,7 @@ impl Requests {
     /// `member` no longer waits to be let in; whether it did.
     pub(super) fn withdraw_join(&mut self, member: Uuid) -> bool {
         let before = self.joiners.len();
-        self.joiners.retain(|m| *m != member);
+        self.joiners.retain(|(m, _)| *m != member);
         self.joiners.len() < before
     }
 
@@ -99,10 +102,16 @@ impl Requests {
         let stays = |m: &Uuid| !self.goes(*m);
         let mut members: Vec<Uuid> = view.members.iter().copied().filter(stays).collect();
         let (already_in, joiners): (Vec<Uuid>, Vec<Uuid>) =
-            self.joiners.iter().copied().filter(stays).partition(|m| view.contains(*m));
+            self.joiners.iter().map(|(m, _)| *m).filter(stays).partition(|m| view.contains(*m));
         members.extend(&joiners);
         let leavers = self.leavers.iter().copied().filter(|m| view.contains(*m)).collect();
         NextView { members, joiners, leavers, already_in }
+    }
+
+    /// Forgets the joiners that have not asked for so long: by now they ask somebody else, and to let
+    /// them in here too would put them into two groups.
+    pub(super) fn forget_stale_joiners(&mut self, now: Time, patience: Duration) {
+        self.joiners.retain(|(_, asked_at)| now.since(*asked_at) <= patience);
     }
 
     /// Forgets the joiners: they were answered, or will ask somebody else.

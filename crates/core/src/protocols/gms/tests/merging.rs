@@ -107,8 +107,22 @@ fn a_leader_that_dies_in_the_middle_blocks_nobody() {
     c.at(3).arrive(9, payload::join_request(id(3), id(9)).wire);
     c.run(ms(5000));
     assert_eq!(c.seen_by(3), [3, 4], "requests wait for the merge");
-    c.run(ms(6000));
+    for _ in 0..6 {
+        c.at(3).arrive(9, payload::join_request(id(3), id(9)).wire);
+        c.run(ms(1000));
+    }
     assert_eq!(c.seen_by(3), [3, 4, 9]);
+}
+
+#[test]
+fn a_joiner_that_gave_up_asking_is_not_let_in() {
+    let mut c = split(4, &[3, 4]);
+    let merge = MergeId { initiator: id(1).into(), id: 7 };
+    c.at(3).arrive(1, payload::merge_request(id(3), &merge, id(1), &[id(3), id(4)]).wire);
+    c.settle();
+    c.at(3).arrive(9, payload::join_request(id(3), id(9)).wire);
+    c.run(ms(11_000));
+    assert_eq!(c.seen_by(3), [3, 4], "it is in another group by now");
 }
 
 #[test]
