@@ -71,6 +71,11 @@ impl Course {
         &self.views[first..end.max(first)]
     }
 
+    /// Whether no view excluded `other` meanwhile: what was promised before goes on.
+    fn kept(&self, other: Uuid, from: usize, to: usize) -> bool {
+        self.views_between(from, to).iter().all(|(_, v)| v.contains(other))
+    }
+
     /// Whether `other` was in the view all the time, and no merge came in between.
     fn one_epoch(&self, other: Uuid, from: usize, to: usize) -> bool {
         self.view_at(from).is_some_and(|v| v.contains(other))
@@ -105,7 +110,8 @@ fn violation(h: &History, invariant: &'static str, at: Life, m: MessageId, why: 
     Violation::new(invariant, format!("#{} of {sender} at {}: {why}", m.0, h.name(at)))
 }
 
-/// C1: what is delivered was sent like that, and once.
+/// C1: what is delivered was sent like that, and once per epoch: who was excluded meanwhile may come
+/// back through a merge with messages that had arrived before.
 fn integrity(h: &History, course: &Course) -> Vec<Violation> {
     let mut found = Vec::new();
     for (_, f) in h.facts_of(course.life) {
@@ -114,7 +120,7 @@ fn integrity(h: &History, course: &Course) -> Vec<Violation> {
             found.push(Violation::new("C1", text));
         }
     }
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeMap<MessageId, usize> = BTreeMap::new();
     for d in &course.deliveries {
         let sent = h.message(d.message);
         let mut wrong = |why| found.push(violation(h, "C1", course.life, d.message, why));
@@ -127,7 +133,7 @@ fn integrity(h: &History, course: &Course) -> Vec<Violation> {
         if sent.sender == course.life && sent.to.is_none() && !sent.loopback {
             wrong("delivered to its sender, who did not want it");
         }
-        if !seen.insert(d.message) {
+        if seen.insert(d.message, d.at).is_some_and(|before| course.kept(d.from, before, d.at)) {
             wrong("delivered twice");
         }
     }
@@ -136,13 +142,14 @@ fn integrity(h: &History, course: &Course) -> Vec<Violation> {
 
 /// C2: ordered messages of one sender to one kind of destination arrive in the order of sending.
 fn fifo(h: &History, course: &Course) -> Vec<Violation> {
-    let mut last: BTreeMap<(Uuid, bool), MessageId> = BTreeMap::new();
+    let mut last: BTreeMap<(Uuid, bool), &Delivered> = BTreeMap::new();
     let mut found = Vec::new();
     for d in course.deliveries.iter().filter(|d| h.message(d.message).ordered) {
-        if let Some(before) = last.insert((d.from, d.multicast), d.message)
-            && before > d.message
+        if let Some(before) = last.insert((d.from, d.multicast), d)
+            && before.message > d.message
+            && course.kept(d.from, before.at, d.at)
         {
-            let why = format!("delivered after #{}", before.0);
+            let why = format!("delivered after #{}", before.message.0);
             found.push(violation(h, "C2", course.life, d.message, &why));
         }
     }
