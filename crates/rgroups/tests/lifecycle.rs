@@ -74,6 +74,18 @@ fn a_partition_makes_two_groups_that_merge_when_healed(kind: Kind) {
 }
 
 #[test]
+fn the_death_of_a_coordinator_over_tcp_is_verified_by_its_ports_and_not_by_a_timeout() {
+    let config =
+        config(Kind::Tcp).set("VERIFY_SUSPECT2", "timeout", "10m").expect("an attribute of it");
+    let mut members = cluster(&config, 3);
+    // The first member has the lowest ports: the next ones listen where it is looked for.
+    members.remove(0).ch.kill();
+    for m in &mut members {
+        await_view(m, |v| v.members().len() == 2);
+    }
+}
+
+#[test]
 fn a_partition_of_udp_heals() {
     a_partition_makes_two_groups_that_merge_when_healed(Kind::Udp);
 }

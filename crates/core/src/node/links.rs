@@ -79,6 +79,11 @@ impl Links {
         self.conns.contains_key(&conn) || self.unidentified.contains_key(&conn)
     }
 
+    /// Whether this is where this socket itself listens.
+    pub(super) fn is_own(&self, at: SocketAddr) -> bool {
+        key(at) == self.own
+    }
+
     /// Whether frames can be sent to this peer at once.
     pub(super) fn is_up(&self, peer: SocketAddr) -> bool {
         match self.peers.get(&key(peer)).map(|p| &p.state) {

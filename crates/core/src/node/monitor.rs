@@ -64,9 +64,15 @@ impl Monitor {
         }
     }
 
-    /// The layer wants a connection: the one there is, or a new one.
+    /// The layer wants a connection: the one there is, or a new one. Where this member itself
+    /// listens, nobody else does: on one host, the ports where a peer is looked for and our own
+    /// overlap.
     pub(super) fn connect(&mut self, now: Time, conn: ConnId, to: SocketAddr, out: &mut Out) {
         let to = SocketAddr::new(to.ip(), to.port());
+        if self.links.is_own(to) {
+            self.events.push_back(NetEvent::MonitorFailed { conn, refused: true });
+            return;
+        }
         let told = self.links.is_up(to);
         let asked = Asked { conn, told, awaiting: false };
         self.uses.entry(to).or_default().asked.push(asked);

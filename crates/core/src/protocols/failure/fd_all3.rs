@@ -129,14 +129,11 @@ impl FdAll3 {
     }
 }
 
-/// Whether nothing in the batch is from its sender itself: a message that another member sends again
-/// carries its author's address, and says nothing of whether the author lives.
-fn is_resent(batch: &Batch) -> bool {
-    !batch.multicast
-        && batch.messages().iter().all(|m| {
-            let h = m.headers.get(ProtId::NAKACK2);
-            matches!(h, Some(Header::NakAck(NakAckHeader::XmitRsp(_))))
-        })
+/// A message that another member sends again, to one or to all, carries its author's address: it
+/// says nothing of whether the author lives, nor does it show its author's peers that its sender
+/// does.
+fn is_resent(m: &Message) -> bool {
+    m.headers.iter().any(|(_, h)| matches!(h, Header::NakAck(NakAckHeader::XmitRsp(_))))
 }
 
 impl Protocol for FdAll3 {
@@ -161,13 +158,13 @@ impl Protocol for FdAll3 {
         *self = Self::new(self.config.clone());
     }
 
-    fn down(&mut self, _msg: &mut Message, _cx: &mut Cx<'_>) -> Flow {
-        self.multicast_since_tick = true;
+    fn down(&mut self, msg: &mut Message, _cx: &mut Cx<'_>) -> Flow {
+        self.multicast_since_tick |= !is_resent(msg);
         Flow::Pass
     }
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        if !is_resent(batch) {
+        if !batch.messages().iter().all(is_resent) {
             self.alive(batch.src, cx);
         }
         if batch.marks().meets(crate::batch::Marks::of(ProtId::FD_ALL3)) {
@@ -233,6 +230,10 @@ mod tests {
         WireMessage::multicast(Body::Empty).with_header(ProtId::FD_ALL3, Header::Heartbeat)
     }
 
+    fn resent(m: WireMessage) -> WireMessage {
+        m.with_header(ProtId::NAKACK2, Header::NakAck(NakAckHeader::XmitRsp(7)))
+    }
+
     fn suspected(s: &Solo) -> Vec<Uuid> {
         let seen = s.above.lock().unwrap();
         let mut all: Vec<Uuid> = seen
@@ -293,12 +294,21 @@ mod tests {
         let mut s = member(1);
         for _ in 0..6 {
             s.run(Duration::from_secs(1));
-            let resent = Header::NakAck(NakAckHeader::XmitRsp(7));
-            let m = WireMessage::unicast(id(1), Body::Empty);
-            s.arrive(3, m.with_header(ProtId::NAKACK2, resent));
+            s.arrive(3, resent(WireMessage::unicast(id(1), Body::Empty)));
+            s.arrive(3, resent(WireMessage::multicast(Body::Empty)));
             s.arrive(2, beat());
         }
         assert_eq!(suspected(&s), [id(3)]);
+    }
+
+    #[test]
+    fn a_message_sent_again_for_another_member_takes_the_place_of_no_heartbeat() {
+        let mut s = member(1);
+        s.run(Duration::from_millis(500));
+        s.send(resent(WireMessage::multicast(Body::Empty)), None);
+        assert_eq!(s.sent().len(), 1);
+        s.run(Duration::from_secs(1));
+        assert_eq!(s.sent().len(), 1, "the heartbeat");
     }
 
     #[test]

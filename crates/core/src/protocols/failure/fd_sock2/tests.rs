@@ -103,6 +103,17 @@ fn a_death_is_verified_by_refused_ports_although_other_members_listen_on_some_of
 }
 
 #[test]
+fn the_death_of_the_coordinator_is_verified_although_the_next_listens_on_one_of_its_ports() {
+    for seed in 0..50 {
+        let mut net = ring(3, seed, verified);
+        let dead = net.member(0);
+        net.kill(0, false);
+        net.run(ms(150));
+        assert_eq!(net.suspected(1), [dead], "seed {seed}");
+    }
+}
+
+#[test]
 fn members_that_die_together_are_reported_together() {
     let mut net = ring(5, 7, verified);
     let dead = [net.member(2), net.member(3)];
