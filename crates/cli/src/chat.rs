@@ -16,7 +16,7 @@ pub(crate) async fn run(a: &ChatArgs, json: bool) -> Result<u8, Failure> {
     let code = loop {
         tokio::select! {
             ev = events.next() => match ev {
-                Some(ev) => show(&ch, &ev, json),
+                Some(ev) => show(&ch, &ev, json).await,
                 None => return Err(Failure::run("the channel closed")),
             },
             typed = lines.next_line() => match typed {
@@ -30,7 +30,7 @@ pub(crate) async fn run(a: &ChatArgs, json: bool) -> Result<u8, Failure> {
                                 sent.map_err(|e| Failure::run(e.to_string()))?;
                                 break;
                             }
-                            ev = events.next() => if let Some(ev) = ev { show(&ch, &ev, json) },
+                            ev = events.next() => if let Some(ev) = ev { show(&ch, &ev, json).await },
                         }
                     }
                 }
@@ -44,10 +44,16 @@ pub(crate) async fn run(a: &ChatArgs, json: bool) -> Result<u8, Failure> {
     Ok(code)
 }
 
-fn show(ch: &Channel, ev: &Event, json: bool) {
+async fn show(ch: &Channel, ev: &Event, json: bool) {
     match ev {
-        Event::View(v) if json => output::object("view", output::view_json(ch, v)),
-        Event::View(v) => output::line(&format!("** view {}", output::view(ch, v))),
+        Event::View(v) => {
+            output::named(ch, v).await;
+            if json {
+                output::object("view", output::view_json(ch, v));
+            } else {
+                output::line(&format!("** view {}", output::view(ch, v)));
+            }
+        }
         Event::Message(m) => {
             let from = m.source().map(|s| output::member(ch, s)).unwrap_or_default();
             let bytes = m.bytes().cloned().unwrap_or_default();

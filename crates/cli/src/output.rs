@@ -4,7 +4,7 @@
 use rgroups::{Address, Channel, View};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Writes a line to standard output; a closed pipe ends the program quietly, as `cat` would.
 pub(crate) fn line(text: &str) {
@@ -47,6 +47,14 @@ pub(crate) fn name(ch: &Channel, a: Address) -> String {
 /// A member's name, escaped.
 pub(crate) fn member(ch: &Channel, a: Address) -> String {
     escaped(&name(ch, a))
+}
+
+/// How long a new view may wait for the names of its members before it is shown without them.
+const NAMES_WITHIN: Duration = Duration::from_secs(1);
+
+/// Waits until the members of a new view can be shown by name, at most a second.
+pub(crate) async fn named(ch: &Channel, v: &View) {
+    let _ = tokio::time::timeout(NAMES_WITHIN, ch.names_known(v)).await;
 }
 
 /// `[A|2] (3) [A, B, C]`, with `MergeView::` in front of merge views.

@@ -39,9 +39,13 @@ pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
     let code = loop {
         tokio::select! {
             ev = events.next() => match ev {
-                Some(Event::View(v)) if json => output::object("view", output::view_json(&ch, &v)),
                 Some(Event::View(v)) => {
-                    anstream::eprintln!("** view {}", output::view(&ch, &v));
+                    output::named(&ch, &v).await;
+                    if json {
+                        output::object("view", output::view_json(&ch, &v));
+                    } else {
+                        anstream::eprintln!("** view {}", output::view(&ch, &v));
+                    }
                 }
                 Some(Event::Message(m)) => {
                     let Some(from) = m.source() else { continue };

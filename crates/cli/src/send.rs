@@ -8,11 +8,8 @@ use bytes::Bytes;
 use rgroups::{Address, Channel, Events, Message, Sync, SyncEnd, SyncLevel};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::{AsyncBufReadExt, BufReader};
-
-/// How long names of members may be unknown.
-const NAMES_WITHIN: Duration = Duration::from_secs(5);
 
 /// What was sent, for the summary.
 #[derive(Default)]
@@ -121,19 +118,12 @@ async fn wait_for_members(a: &SendArgs, ch: &Channel, events: &mut Events) -> Re
 /// A newcomer learns the names of the others within moments of joining; until then it waits.
 async fn destination(a: &SendArgs, ch: &Channel) -> Result<Option<Address>, Failure> {
     let Some(name) = &a.to else { return Ok(None) };
-    let until = Instant::now() + NAMES_WITHIN;
-    loop {
-        let view = ch.view();
-        let found = view.members().iter().copied().find(|m| output::name(ch, *m) == *name);
-        let all_known = view.members().iter().all(|m| ch.name_of(*m).is_some());
-        if found.is_some() {
-            return Ok(found);
-        }
-        if all_known || Instant::now() > until {
-            return Err(Failure::run(format!("no member {name:?} in {}", output::view(ch, &view))));
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    output::named(ch, &ch.view()).await;
+    let view = ch.view();
+    let found = view.members().iter().copied().find(|m| output::name(ch, *m) == *name);
+    found
+        .map(Some)
+        .ok_or_else(|| Failure::run(format!("no member {name:?} in {}", output::view(ch, &view))))
 }
 
 async fn post(

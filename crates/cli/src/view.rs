@@ -14,6 +14,7 @@ pub(crate) async fn run(a: &ViewArgs, json: bool) -> Result<u8, Failure> {
         tokio::select! {
             ev = events.next() => match ev {
                 Some(Event::View(v)) => {
+                    output::named(&ch, &v).await;
                     if json {
                         output::object("view", output::view_json(&ch, &v));
                     } else {

@@ -216,7 +216,7 @@ mod tests {
             report_consumed,
             view: watch::Sender::default(),
             ended: watch::Sender::new(Ended::Running),
-            names: std::sync::RwLock::default(),
+            names: watch::Sender::default(),
             stats: std::sync::Mutex::default(),
             blocked: std::sync::Mutex::default(),
         };

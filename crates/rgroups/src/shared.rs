@@ -6,7 +6,7 @@ use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::{Time, Uuid};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -61,15 +61,15 @@ pub(crate) struct Shared {
     pub(crate) report_consumed: u64,
     pub(crate) view: watch::Sender<Watched>,
     pub(crate) ended: watch::Sender<Ended>,
-    pub(crate) names: RwLock<HashMap<Uuid, Arc<str>>>,
+    /// Names of members, as they are learned.
+    pub(crate) names: watch::Sender<HashMap<Uuid, Arc<str>>>,
     pub(crate) stats: Mutex<Stats>,
     pub(crate) blocked: Mutex<Vec<Address>>,
 }
 
 impl Shared {
     pub(crate) fn name_of(&self, member: Address) -> Option<Arc<str>> {
-        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        names.get(&member.0).cloned()
+        self.names.borrow().get(&member.0).cloned()
     }
 
     /// The logical name, or the short address. Names come from the network: control characters

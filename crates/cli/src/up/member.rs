@@ -107,6 +107,7 @@ async fn participate(
         tokio::select! {
             ev = events.next() => match ev {
                 Some(Event::View(v)) => {
+                    output::named(ch, &v).await;
                     if reports.send(Report::View(seen(ch, &v))).await.is_err() {
                         return;
                     }

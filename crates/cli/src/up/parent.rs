@@ -14,11 +14,14 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 /// How often traffic is shown.
 const SHOW_TRAFFIC: Duration = Duration::from_secs(2);
 /// How long members may take to leave when the cluster stops.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client of the control socket may take for its answer when the cluster stops.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 /// How long `heal` may wait for one view everywhere.
 const HEAL_WITHIN: Duration = Duration::from_secs(50);
 
@@ -90,9 +93,13 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
         traffic: (0, 0),
     };
     let (asks, mut asked) = mpsc::channel(16);
-    tokio::spawn(accept(listener, asks));
+    let (stop_answering, told_to_stop) = oneshot::channel();
+    let answering = tokio::spawn(accept(listener, asks, told_to_stop));
     let outcome = p.live(a, &mut reported, &mut asked, &mut signals).await;
     let stopped = p.stop(&mut reported, &mut signals).await;
+    drop(asked);
+    drop(stop_answering);
+    let _ = answering.await;
     let _ = std::fs::remove_file(&socket);
     let code = outcome?;
     stopped.map(|()| code)
@@ -140,10 +147,24 @@ async fn listen(name: &str) -> Result<(std::path::PathBuf, UnixListener), Failur
     Ok((path, listener))
 }
 
-async fn accept(listener: UnixListener, asks: mpsc::Sender<(Request, oneshot::Sender<Reply>)>) {
-    while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(answer(stream, asks.clone()));
+/// Answers `up-ctl` until the other end of `stop` is gone, and then those whose answer is under way.
+async fn accept(
+    listener: UnixListener,
+    asks: mpsc::Sender<(Request, oneshot::Sender<Reply>)>,
+    mut stop: oneshot::Receiver<()>,
+) {
+    let mut answers = JoinSet::new();
+    loop {
+        tokio::select! {
+            asking = listener.accept() => match asking {
+                Ok((stream, _)) => _ = answers.spawn(answer(stream, asks.clone())),
+                Err(_) => break,
+            },
+            _ = answers.join_next(), if !answers.is_empty() => {}
+            _ = &mut stop => break,
+        }
     }
+    let _ = tokio::time::timeout(ANSWERED_WITHIN, answers.join_all()).await;
 }
 
 async fn answer(stream: UnixStream, asks: mpsc::Sender<(Request, oneshot::Sender<Reply>)>) {

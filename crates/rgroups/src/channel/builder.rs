@@ -14,7 +14,7 @@ use crate::{Address, tag};
 use rgroups_core::node::{Node, NodeEnv};
 use rgroups_core::plan::{ProtocolConfig, StackPlan};
 use rgroups_core::{Command, Query, Uuid};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
@@ -133,7 +133,7 @@ impl ChannelBuilder {
             report_consumed: report_consumed(self.config.plan()),
             view: watch::Sender::default(),
             ended: watch::Sender::new(Ended::Running),
-            names: RwLock::default(),
+            names: watch::Sender::default(),
             stats: Mutex::default(),
             blocked: Mutex::default(),
         });

@@ -15,7 +15,10 @@ use crate::inbox::{Line, Request};
 use crate::shared::{Ended, Shared, Watched};
 use crate::stats::{Gauges, Inspection, SendWindow, Stats};
 use crate::{Address, Config, View};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
@@ -111,6 +114,31 @@ impl Channel {
     #[must_use]
     pub fn name_of(&self, member: Address) -> Option<String> {
         self.shared().name_of(member).map(|n| n.to_string())
+    }
+
+    /// Waits until the names of all members of a view are known, or the view is no longer the
+    /// installed one. A newcomer may learn a view moments before the names in it; a member that
+    /// does not tell its name keeps this waiting, so put a limit on it.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing happens.
+    pub async fn names_known(&self, view: &View) {
+        let mut names = self.shared().names.subscribe();
+        let mut views = self.views();
+        let known = names.wait_for(|n| view.members().iter().all(|m| n.contains_key(&m.0)));
+        let mut known = pin!(known);
+        let mut replaced = pin!(async {
+            while views.latest().id() == view.id() && views.changed().await.is_some() {}
+        });
+        poll_fn(|cx| {
+            let named = known.as_mut().poll(cx).is_ready();
+            if named || replaced.as_mut().poll(cx).is_ready() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 
     /// A view with logical names: `[A|2] (3) [A, B, C]`.

@@ -273,19 +273,26 @@ impl Member {
             return;
         }
         let group = self.node.stack().group();
-        let mut names = self.shared.names.write().unwrap_or_else(PoisonError::into_inner);
         self.nameless = false;
-        for m in group.members() {
-            match group.addresses.name(*m) {
-                Some(name) => {
-                    names.insert(*m, name.clone());
-                }
-                None => self.nameless = true,
+        let learned: Vec<(Uuid, Arc<str>)> = group
+            .members()
+            .iter()
+            .filter_map(|m| {
+                let name = group.addresses.name(*m);
+                self.nameless |= name.is_none();
+                Some((*m, name?.clone()))
+            })
+            .collect();
+        self.shared.names.send_if_modified(|names| {
+            let mut news = false;
+            for (m, name) in learned {
+                news |= names.insert(m, name.clone()).as_ref() != Some(&name);
             }
-        }
-        if names.len() > group.members().len() + OLD_NAMES {
-            names.retain(|m, _| group.is_member(*m));
-        }
+            if names.len() > group.members().len() + OLD_NAMES {
+                names.retain(|m, _| group.is_member(*m));
+            }
+            news
+        });
     }
 
     fn publish(&mut self) {
