@@ -74,9 +74,12 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups view demo --follow
     View(ViewArgs),
-    /// Decode a packet given in hex into a tree.
+    /// Decode a capture file (pcap, pcapng) or bytes in hex into trees.
     ///
-    /// Example: rgroups decode 29460200020200...
+    /// What is not decoded is listed at the end. Exit code 5: something that looks like JGroups
+    /// could not be decoded.
+    ///
+    /// Example: tcpdump -i lo -w - | rgroups decode -
     Decode(DecodeArgs),
     /// Run whole clusters in a simulator, from one seed.
     ///
@@ -84,6 +87,20 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// The version, and the JGroups version spoken.
     Version,
+    /// Print the completions of a shell.
+    ///
+    /// Example: rgroups completions bash > ~/.local/share/bash-completion/completions/rgroups
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory.
+    ///
+    /// Example: rgroups man ~/.local/share/man/man1
+    Man {
+        /// The directory; it must exist.
+        dir: PathBuf,
+    },
     /// One member of `up`.
     #[command(hide = true)]
     UpMember(UpMemberArgs),
@@ -284,10 +301,11 @@ pub(crate) struct RecvArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DecodeArgs {
-    /// The packet in hex; white space is ignored; `-` reads standard input.
-    #[arg(required = true)]
-    pub(crate) hex: Vec<String>,
-    /// The bytes are a TCP stream (handshake, length-prefixed frames) instead of one packet.
+    /// A capture file, or one packet in hex (white space is ignored); `-` reads either from
+    /// standard input.
+    #[arg(required = true, value_name = "FILE|-|HEX")]
+    pub(crate) input: Vec<String>,
+    /// Hex: the bytes are a TCP stream (handshake, length-prefixed frames), not one packet.
     #[arg(long)]
     pub(crate) stream: bool,
 }

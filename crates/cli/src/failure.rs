@@ -44,6 +44,11 @@ impl Failure {
         self
     }
 
+    /// The message alone.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         self.code
     }

@@ -9,6 +9,7 @@ mod chat;
 mod decode;
 mod failure;
 mod join;
+mod manual;
 mod output;
 mod recv;
 mod send;
@@ -46,6 +47,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
             output::version(json);
             Ok(0)
         }
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man { dir } => manual::pages(dir, json),
         Command::Chat(a) => block_on(chat::run(a, json)),
         Command::Send(a) => block_on(send::run(a, json)),
         Command::Recv(a) => block_on(recv::run(a, json)),

@@ -82,7 +82,11 @@ pub(crate) fn view_json(ch: &Channel, v: &View) -> Value {
 /// The current time as RFC 3339 in UTC, to the millisecond.
 pub(crate) fn timestamp() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (secs, ms) = (since.as_secs(), since.subsec_millis());
+    rfc3339(since.as_secs(), since.subsec_millis())
+}
+
+/// A time since 1970 as RFC 3339 in UTC, to the millisecond.
+pub(crate) fn rfc3339(secs: u64, ms: u32) -> String {
     let (y, mo, d) = civil_date((secs / 86_400) as i64);
     let (h, mi, s) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
     format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}.{ms:03}Z")

@@ -66,6 +66,33 @@ fn json_output_is_one_object_a_line_with_a_schema() {
 }
 
 #[test]
+fn completions_know_every_command_of_every_shell() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = run(&["completions", shell]);
+        assert_eq!(script.code, Some(0), "{shell}");
+        let script = script.stdout.join("\n");
+        for command in ["up-ctl", "decode", "partition", "--transport"] {
+            assert!(script.contains(command.trim_start_matches('-')), "{shell}: {command}");
+        }
+    }
+    assert_eq!(run(&["completions", "tcsh"]).code, Some(2));
+}
+
+#[test]
+fn there_is_a_manual_page_for_each_command() {
+    let dir = std::env::temp_dir().join(format!("rgroups-man-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("made");
+    let ended = run(&["man", dir.to_str().expect("text")]);
+    let page = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
+    assert!(page("rgroups-decode.1").contains("tcpdump"), "the example");
+    assert!(page("rgroups-up-ctl-partition.1").contains("partition"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let missing = run(&["man", dir.to_str().expect("text")]);
+    assert_eq!(missing.code, Some(1));
+}
+
+#[test]
 fn text_of_peers_is_escaped_on_a_terminal() {
     let net = Net::udp();
     let mut json = net.start("chat", "B", &[]);

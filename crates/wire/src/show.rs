@@ -80,7 +80,7 @@ impl Tree {
 
     fn message(&mut self, index: Option<usize>, message: &Message) {
         let index = index.map(|i| format!(" {i}")).unwrap_or_default();
-        let kind = type_name(&message.body);
+        let kind = message.body.type_name();
         self.line(format_args!("message{index}: {kind} flags={}", FlagNames(message.flags)));
         self.deeper(|tree| {
             tree.line(format_args!("dest: {}", Dest(message.dest.as_ref())));
@@ -138,8 +138,9 @@ impl Tree {
     }
 }
 
-/// What the payload of a protocol's own message says.
-fn meaning(message: &Message, bytes: &Bytes) -> Option<String> {
+/// What the payload of a protocol's own message says, where this crate knows it.
+#[must_use]
+pub fn meaning(message: &Message, bytes: &Bytes) -> Option<String> {
     for (prot, header) in message.headers.iter() {
         match (prot, header) {
             (ProtId::GMS, Header::Gms(h)) => return gms_meaning(h.kind, bytes.clone()),
@@ -176,17 +177,21 @@ fn gms_meaning(kind: GmsKind, bytes: Bytes) -> Option<String> {
     }
 }
 
-fn type_name(body: &Body) -> &'static str {
-    match body {
-        Body::Empty => "EmptyMessage",
-        Body::Bytes(_) => "BytesMessage",
-        Body::Nio { .. } => "NioMessage",
-        Body::Object(_) => "ObjectMessage",
-        Body::Long(_) => "LongMessage",
-        Body::Composite(_) => "CompositeMessage",
-        Body::Fragment(_) => "FragmentedMessage",
-        Body::Batch { .. } => "BatchMessage",
-        Body::User(..) => "user message",
+impl Body {
+    /// JGroups' name of the message class.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Body::Empty => "EmptyMessage",
+            Body::Bytes(_) => "BytesMessage",
+            Body::Nio { .. } => "NioMessage",
+            Body::Object(_) => "ObjectMessage",
+            Body::Long(_) => "LongMessage",
+            Body::Composite(_) => "CompositeMessage",
+            Body::Fragment(_) => "FragmentedMessage",
+            Body::Batch { .. } => "BatchMessage",
+            Body::User(..) => "user message",
+        }
     }
 }
 
