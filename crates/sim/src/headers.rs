@@ -4,7 +4,6 @@ use rgroups_core::wire::header::{
     FcHeader, FdSock2Kind, GmsKind, Header, Merge3Header, NakAckHeader, PingKind, RsvpKind,
     StableKind, UnicastHeader, VerifyKind,
 };
-use rgroups_core::wire::{Message, ProtId};
 
 /// The kind that a header states, in JGroups' words, and the number it carries, if any.
 #[must_use]
@@ -80,13 +79,4 @@ fn gms_kind(kind: GmsKind) -> &'static str {
         GmsKind::InstallDigest => "INSTALL_DIGEST",
         GmsKind::GetCurrentView => "GET_CURRENT_VIEW",
     }
-}
-
-/// Whether a message is background noise of an idle group: heartbeats, discovery, merge
-/// information, stability.
-#[must_use]
-pub fn is_background(message: &Message) -> bool {
-    const BACKGROUND: [ProtId; 5] =
-        [ProtId::FD_ALL3, ProtId::MERGE3, ProtId::PING, ProtId::TCPPING, ProtId::STABLE];
-    BACKGROUND.iter().any(|id| message.headers.get(*id).is_some())
 }

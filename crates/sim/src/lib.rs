@@ -7,6 +7,7 @@
 
 pub mod addresses;
 pub mod agenda;
+pub mod census;
 pub mod cluster;
 pub mod connections;
 pub mod filter;

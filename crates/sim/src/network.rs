@@ -4,6 +4,7 @@
 //! connections by [`crate::connections`]. Hosts are numbered; whoever runs on them is not its
 //! business.
 
+use crate::census::Census;
 use crate::filter::{Rule, Verdict};
 use bytes::Bytes;
 use rgroups_core::{Duration, Rng, Time};
@@ -66,6 +67,7 @@ pub struct Network {
     rules: Vec<Rule>,
     busy_until: BTreeMap<(Host, Host), Time>,
     largest: usize,
+    census: Option<Census>,
 }
 
 impl Network {
@@ -80,6 +82,7 @@ impl Network {
             rules: Vec::new(),
             busy_until: BTreeMap::new(),
             largest: 0,
+            census: None,
         }
     }
 
@@ -112,9 +115,8 @@ impl Network {
 
     /// Everything back to `link`, without partitions, cuts and rules.
     pub fn repair(&mut self, link: Link) {
-        let largest = self.largest;
-        *self = Self::new(link);
-        self.largest = largest;
+        let (largest, census) = (self.largest, self.census.take());
+        *self = Self { largest, census, ..Self::new(link) };
     }
 
     /// Whether packets get from `from` to `to`.
@@ -138,10 +140,22 @@ impl Network {
         self.rules.clear();
     }
 
-    /// Whether there is a rule that may still apply.
+    /// Whether packets have to be looked into: there is a rule that may still apply, or they are
+    /// counted.
     #[must_use]
-    pub fn has_rules(&self) -> bool {
-        self.rules.iter().any(|r| !r.is_spent())
+    pub fn looks_into_packets(&self) -> bool {
+        self.census.is_some() || self.rules.iter().any(|r| !r.is_spent())
+    }
+
+    /// From now on counts what is sent.
+    pub fn start_census(&mut self) {
+        self.census = Some(Census::default());
+    }
+
+    /// What was sent since [`Network::start_census`].
+    #[must_use]
+    pub fn census(&self) -> Option<&Census> {
+        self.census.as_ref()
     }
 
     /// The largest datagram sent so far.
@@ -152,6 +166,9 @@ impl Network {
 
     /// What the rules make of a packet on its way to `to`: `None` if nothing is left of it.
     pub fn filter(&mut self, from: Host, to: Host, packet: Bytes) -> Option<Filtered> {
+        if let Some(census) = self.census.as_mut().filter(|_| from != to) {
+            census.packet(&packet);
+        }
         let mut out = Filtered { packet, extra_delay: Duration::ZERO };
         for rule in self.rules.iter_mut().filter(|r| !r.is_spent()) {
             match rule.apply(from, to, &out.packet) {

@@ -148,6 +148,11 @@ impl Proc {
         self.find(within, |v| v["type"] == "view" && names(v) == members)
     }
 
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn write(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("open");
         writeln!(stdin, "{line}").and_then(|()| stdin.flush()).expect("written");

@@ -244,6 +244,11 @@ impl Cluster {
         self.network.clear_rules();
     }
 
+    /// From now on counts what is sent between hosts; see [`Network::census`].
+    pub fn start_census(&mut self) {
+        self.network.start_census();
+    }
+
     /// Sends a message from the application of `from`. `None` if no such node runs.
     pub fn send(&mut self, from: &str, m: &Outgoing) -> Option<MessageId> {
         let sender = self.life(from)?;

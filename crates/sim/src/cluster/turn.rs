@@ -249,7 +249,7 @@ impl Cluster {
     }
 
     fn send_datagram_to(&mut self, from: Host, to: Host, packet: Bytes) {
-        let filtered = if self.network.has_rules() {
+        let filtered = if self.network.looks_into_packets() {
             self.network.filter(from, to, packet)
         } else {
             Some(crate::network::Filtered { packet, extra_delay: Duration::ZERO })

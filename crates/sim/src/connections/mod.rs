@@ -232,7 +232,7 @@ impl Streams {
         let Some(&(id, end)) = self.ends.get(&(life, conn)) else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = match stream.host(end.other()) {
-            Some(to) if stream.port == Port::Transport && around.net.has_rules() => {
+            Some(to) if stream.port == Port::Transport && around.net.looks_into_packets() => {
                 filter_frames(stream.host_of(end), to, bytes, around.net)
             }
             _ => bytes,
