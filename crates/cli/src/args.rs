@@ -303,11 +303,14 @@ pub(crate) struct RecvArgs {
 pub(crate) struct DecodeArgs {
     /// A capture file, or one packet in hex (white space is ignored); `-` reads either from
     /// standard input.
-    #[arg(required = true, value_name = "FILE|-|HEX")]
+    #[arg(required_unless_present = "wireshark", value_name = "FILE|-|HEX")]
     pub(crate) input: Vec<String>,
     /// Hex: the bytes are a TCP stream (handshake, length-prefixed frames), not one packet.
     #[arg(long)]
     pub(crate) stream: bool,
+    /// Print a dissector for Wireshark in Lua. Its first lines say how to install it.
+    #[arg(long, conflicts_with_all = ["input", "stream"])]
+    pub(crate) wireshark: bool,
 }
 
 #[derive(Debug, Args)]

@@ -235,3 +235,62 @@ fn a_capture_may_come_from_standard_input() {
     assert!(text.contains("63 packets captured"), "{text}");
     assert!(text.contains("31 JGroups packets"), "{text}");
 }
+
+/// The protocols of the headers in each packet, as decode tells them: number, then names.
+fn protocols_by_decode(file: &str) -> Vec<(u64, String)> {
+    let mut all: Vec<(u64, String)> = Vec::new();
+    for o in decode(file).objects() {
+        let messages = match (&o["messages"], &o["message"]) {
+            (Value::Array(list), _) => list.clone(),
+            (_, m @ Value::Object(_)) => vec![m.clone()],
+            _ => continue,
+        };
+        let names = |m: &Value| -> Vec<String> {
+            let headers = m["headers"].as_array().expect("a list");
+            headers.iter().map(|h| h["protocol"].as_str().expect("known").to_owned()).collect()
+        };
+        let names: Vec<String> = messages.iter().flat_map(names).collect();
+        let number = o["packet"].as_u64().expect("a number");
+        match all.last_mut() {
+            Some((n, list)) if *n == number => *list = format!("{list},{}", names.join(",")),
+            _ => all.push((number, names.join(","))),
+        }
+    }
+    all
+}
+
+#[test]
+fn the_dissector_sees_in_wireshark_what_decode_sees() {
+    let script = run(&["decode", "--wireshark"]).stdout.join("\n");
+    assert!(script.contains("function jgroups.dissector"));
+    let script = File::of(script.as_bytes());
+    let option = format!("lua_script:{}", script.path());
+    let tshark = |file: &str| {
+        let fields = ["-e", "frame.number", "-e", "jgroups.protocol"];
+        let mut command = std::process::Command::new("tshark");
+        command.args(["-X", &option, "-r", file, "-Y", "jgroups", "-T", "fields"]).args(fields);
+        command.args(["-e", "_ws.expert.message"]).output()
+    };
+    for name in ["tcp3-crash", "udp3-join-leave", "udp3-rsvp-frag-coordleave", "udp3-relay3"] {
+        let file = captures().join(format!("{name}.pcap"));
+        let file = file.to_str().expect("text");
+        let Ok(out) = tshark(file) else {
+            println!("skipped: tshark is not installed");
+            return;
+        };
+        let text = String::from_utf8_lossy(&out.stdout);
+        let complaints = String::from_utf8_lossy(&out.stderr);
+        assert!(!complaints.contains("Lua"), "{complaints}");
+        assert!(!text.contains("end is not known"), "{name}: {text}");
+        let mut seen = Vec::new();
+        for line in text.lines() {
+            let mut columns = line.split('\t');
+            let number: u64 = columns.next().and_then(|n| n.parse().ok()).expect("a number");
+            match columns.next() {
+                Some(protocols) if !protocols.is_empty() => seen.push((number, protocols.into())),
+                _ => {}
+            }
+        }
+        assert_eq!(seen, protocols_by_decode(file), "{name}");
+    }
+}

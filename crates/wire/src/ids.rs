@@ -7,6 +7,9 @@ pub struct ProtId(pub i16);
 macro_rules! prot_ids {
     ($($name:ident = $id:literal),* $(,)?) => {
         impl ProtId {
+            /// Every known id.
+            pub const ALL: &'static [ProtId] = &[$(ProtId($id)),*];
+
             $(#[doc = concat!("`", stringify!($name), "`")] pub const $name: ProtId = ProtId($id);)*
 
             /// The protocol's name as JGroups writes it, if the id is a known one.

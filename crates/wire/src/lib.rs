@@ -23,6 +23,7 @@ pub mod header;
 pub mod headers;
 pub mod ids;
 pub mod join_rsp;
+pub mod layout;
 pub mod message;
 mod message_codec;
 pub mod mping;

@@ -178,20 +178,23 @@ fn gms_meaning(kind: GmsKind, bytes: Bytes) -> Option<String> {
 }
 
 impl Body {
+    /// Type id and JGroups' name of the message classes.
+    pub const TYPES: &'static [(i64, &'static str)] = &[
+        (0, "BytesMessage"),
+        (1, "NioMessage"),
+        (2, "EmptyMessage"),
+        (3, "ObjectMessage"),
+        (4, "LongMessage"),
+        (5, "CompositeMessage"),
+        (6, "FragmentedMessage"),
+        (7, "BatchMessage"),
+    ];
+
     /// JGroups' name of the message class.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
-        match self {
-            Body::Empty => "EmptyMessage",
-            Body::Bytes(_) => "BytesMessage",
-            Body::Nio { .. } => "NioMessage",
-            Body::Object(_) => "ObjectMessage",
-            Body::Long(_) => "LongMessage",
-            Body::Composite(_) => "CompositeMessage",
-            Body::Fragment(_) => "FragmentedMessage",
-            Body::Batch { .. } => "BatchMessage",
-            Body::User(..) => "user message",
-        }
+        let known = Self::TYPES.iter().find(|(id, _)| *id == i64::from(self.type_id()));
+        known.map_or("user message", |(_, name)| name)
     }
 }
 

@@ -6,6 +6,7 @@ mod report;
 mod speech;
 mod streams;
 mod tree;
+mod wireshark;
 
 use crate::args::DecodeArgs;
 use crate::failure::Failure;
@@ -25,6 +26,10 @@ const PARTIAL: u8 = 5;
 
 /// Runs the command.
 pub(crate) fn run(a: &DecodeArgs, json: bool) -> Result<u8, Failure> {
+    if a.wireshark {
+        output::line(wireshark::script().trim_end());
+        return Ok(0);
+    }
     let [input] = a.input.as_slice() else {
         return by_hand(unhex(&a.input.concat())?, a.stream, json);
     };

@@ -4,6 +4,9 @@
 macro_rules! wire_kinds {
     ($kind:ident: $int:ident, $what:literal, { $($name:ident = $n:literal $text:literal),* $(,)? }) => {
         impl $kind {
+            /// Number and JGroups' name of every kind.
+            pub const ALL: &'static [(i64, &'static str)] = &[$(($n, $text)),*];
+
             /// The number on the wire.
             #[must_use]
             pub const fn to_wire(self) -> $int {
