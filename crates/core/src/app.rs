@@ -25,6 +25,100 @@ pub enum Command {
     Cancel(OpId),
     /// The application consumed deliveries.
     Consumed(Vec<Consumed>),
+    /// Ask another member for its state. Answered by [`AppEvent::StateFetched`].
+    FetchState(FetchState),
+    /// The answer to [`AppEvent::StateRequested`].
+    AnswerState(AnswerState),
+}
+
+/// A call for the state of another member (state transfer).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchState {
+    /// The call.
+    pub op: OpId,
+    /// Whom to ask; `None`: the members in the order of the view, until one gives it.
+    pub from: Option<Uuid>,
+    /// How long it may take, counted from when there is a view.
+    pub timeout: Duration,
+}
+
+/// The application's state for a member that asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerState {
+    /// The call to answer with [`AppEvent::Resolved`]; `None`: nobody waits.
+    pub op: Option<OpId>,
+    /// The number of the request.
+    pub request: u64,
+    /// Who asked.
+    pub to: Uuid,
+    /// The state, which may be none, or why there is no answer.
+    pub state: Result<Option<Bytes>, Arc<str>>,
+}
+
+/// The state of another member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedState {
+    /// Who gave it.
+    pub provider: Uuid,
+    /// What it gave.
+    pub state: Option<Bytes>,
+    /// What it contains: of each sender, all ordered multicasts up to this number.
+    pub contains: Vec<(Uuid, i64)>,
+}
+
+/// Why there is no state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFailure {
+    /// What happened in the end.
+    pub end: StateEnd,
+    /// Who was asked, in order, and what became of it.
+    pub tried: Vec<StateAttempt>,
+}
+
+/// How a call for a state ended without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateEnd {
+    /// Nobody who was asked gave it.
+    NoProvider,
+    /// The time was over.
+    TimedOut {
+        /// After so long.
+        after: Duration,
+    },
+    /// The member that was to be asked is not in the view.
+    NotMember(Uuid),
+    /// Another call is running.
+    Busy,
+    /// The stack has no protocol for it.
+    NotInStack,
+    /// The caller gave it up.
+    Withdrawn,
+    /// The channel is closed.
+    Closed,
+}
+
+/// A member that was asked for its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateAttempt {
+    /// Who.
+    pub provider: Uuid,
+    /// What became of it.
+    pub outcome: StateOutcome,
+}
+
+/// What became of one question for a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateOutcome {
+    /// There was no answer.
+    Unanswered,
+    /// The member left the view.
+    Left,
+    /// The member said why not.
+    Refused(Arc<str>),
+    /// Its state was older than what was delivered here already.
+    Behind,
 }
 
 /// A message to send, and how.
@@ -102,6 +196,21 @@ pub enum AppEvent {
     Rejoining {
         /// Why, in words.
         reason: Arc<str>,
+    },
+    /// `by` asks for the application's state. What is told before this event belongs into it, what
+    /// is told after it does not. To be answered by [`Command::AnswerState`].
+    StateRequested {
+        /// The number of the request.
+        request: u64,
+        /// Who asks.
+        by: Uuid,
+    },
+    /// A call for a state ended. Messages that the state contains are not told any more.
+    StateFetched {
+        /// The call.
+        op: OpId,
+        /// The state; `None` for the first member of a group.
+        result: Result<Option<FetchedState>, StateFailure>,
     },
 }
 

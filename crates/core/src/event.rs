@@ -1,8 +1,10 @@
 //! What layers tell each other (events, in order, changing state) and ask each other (queries,
 //! answered at once by `&self`).
 
+use crate::app::{AnswerState, FetchState};
 use crate::wire::PingData;
 use crate::{Digest, OpId, Pool, Uuid, View};
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -99,6 +101,10 @@ pub enum Event {
         /// No multicast may be admitted.
         full: bool,
     },
+    /// Down, from the entry layer to state transfer: fetch a state.
+    FetchState(FetchState),
+    /// Down, from the entry layer to state transfer: the application's answer to a request.
+    AnswerState(AnswerState),
 }
 
 /// Why members are looked for.
@@ -185,6 +191,12 @@ pub enum Query {
     /// How many more bytes this member may multicast before its own window is full? (reliable
     /// multicast)
     OwnRoom,
+    /// Which ordered multicasts have arrived in part? (fragmentation)
+    HalfReceived,
+    /// How large a state may be? (state transfer)
+    StateLimit,
+    /// The times of BARRIER, for state transfer.
+    Barrier,
 }
 
 /// The answer to a [`Query`].
@@ -205,10 +217,19 @@ pub enum Answer {
     Suspects(Vec<Uuid>),
     /// To `Stability`.
     Stability(StabilityGauge),
-    /// To `FragmentSize`, `Reassembling`, `HoldRoom` and `OwnRoom`.
+    /// To `FragmentSize`, `Reassembling`, `HoldRoom`, `OwnRoom` and `StateLimit`.
     Bytes(u64),
     /// To `Syncs`.
     Syncs(u64),
+    /// To `HalfReceived`: each by its sender and a number of this member's own.
+    HalfReceived(BTreeSet<(Uuid, u32)>),
+    /// To `Barrier`.
+    Barrier {
+        /// `flush_timeout`.
+        flush: core::time::Duration,
+        /// `max_close_time`.
+        longest: core::time::Duration,
+    },
 }
 
 /// How the agreement on stable messages stands.

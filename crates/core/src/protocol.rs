@@ -90,6 +90,8 @@ pub enum Service {
     Fragmentation,
     SyncSends,
     Faults,
+    Barrier,
+    StateTransfer,
 }
 
 /// A protocol's static description.
@@ -298,6 +300,17 @@ impl Cx<'_> {
         self.inner.tokens_resolved += 1;
         assert!(token.owner == Owner::App, "only the application waits for acknowledgements");
         self.answer_call(token.key, SendResult::Synced(outcome), Ok(()));
+    }
+
+    /// A call of the application for a state ended.
+    pub(crate) fn answer_fetch(
+        &mut self,
+        op: crate::OpId,
+        result: Result<Option<crate::app::FetchedState>, crate::app::StateFailure>,
+    ) {
+        self.inner.app.push_back(AppEvent::StateFetched { op, result });
+        let top = self.below.len() + self.above.len();
+        self.inner.out.push(Emission::Sent(top, op.0, Ok(())));
     }
 
     /// The application learns the result; the entry layer, which keeps the list of calls, that the

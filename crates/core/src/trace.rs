@@ -176,6 +176,13 @@ pub enum Trace {
         /// Why.
         why: DropReason,
     },
+    /// State transfer.
+    State {
+        /// "asked", "cut" (the application is asked), "sent", "refused", "received".
+        what: &'static str,
+        /// The other member.
+        with: Uuid,
+    },
     /// FD_SOCK2: no monitor port of this member answers; only heartbeats watch it now. No
     /// suspicion.
     MonitorUnreachable {

@@ -105,6 +105,10 @@ pub enum What {
         /// It came as a multicast.
         multicast: bool,
     },
+    /// The application was asked for its state.
+    StateRequested(Uuid),
+    /// A call for a state ended.
+    StateFetched(crate::cluster::StateEnded),
     /// Something was delivered that nobody sent like that.
     Garbled {
         /// The sender that the stack named.

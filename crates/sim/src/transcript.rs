@@ -1,5 +1,6 @@
 //! A run as text, one line a fact, and its hash: equal seeds must give equal hashes.
 
+use crate::cluster::StateEnded;
 use crate::history::{Fact, History, MessageId, Phase, What};
 use rgroups_core::app::{SendRefusal, SyncEnd};
 use rgroups_core::{Pool, SendResult, Trace, Uuid, View, ViewId};
@@ -94,6 +95,18 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
         What::Delivered { message: m, from, multicast } => {
             let kind = if *multicast { "" } else { " (unicast)" };
             write!(w, "delivers #{} of {}{kind}", m.0, h.name_of(*from))
+        }
+        What::StateRequested(by) => write!(w, "is asked for its state by {}", h.name_of(*by)),
+        What::StateFetched(StateEnded::Given(from, n)) => {
+            write!(w, "has the state of {} with {n} messages", h.name_of(*from))
+        }
+        What::StateFetched(StateEnded::Nobody) => write!(w, "begins without a state"),
+        What::StateFetched(StateEnded::Failed(f)) => {
+            write!(w, "has no state: {:?}", f.end)?;
+            for t in &f.tried {
+                write!(w, ", {}: {:?}", h.name_of(t.provider), t.outcome)?;
+            }
+            Ok(())
         }
         What::Garbled { from, why } => write!(w, "garbled delivery of {}: {why}", h.name_of(*from)),
         What::Trace(t) => write_trace(w, t, h),

@@ -31,6 +31,7 @@ pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
     check_pairs(&specs, problems);
     check_needs(&specs, problems);
     check_flow_control_above_membership(&specs, problems);
+    check_state_transfer_above(&specs, problems);
     check_addresses(plan, problems);
     check_sizes(plan, problems);
     check_times(plan, problems);
@@ -75,7 +76,9 @@ fn may_share(service: Service) -> bool {
         | Service::MulticastCredits
         | Service::UnicastCredits
         | Service::Fragmentation
-        | Service::SyncSends => false,
+        | Service::SyncSends
+        | Service::Barrier
+        | Service::StateTransfer => false,
     }
 }
 
@@ -113,6 +116,27 @@ fn check_flow_control_above_membership(specs: &[Spec], problems: &mut Vec<PlanPr
         let already = s.needs_below.contains(&Service::Membership);
         if !already && s.provides.iter().any(|p| credits.contains(p)) {
             let (protocol, other) = (s.name, specs[gms].name);
+            problems.push(PlanProblem::WrongOrder { protocol, other, below: true });
+        }
+    }
+}
+
+/// A state must be cut into fragments and wait for credit like any other message; and the barrier is
+/// for those above it.
+fn check_state_transfer_above(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
+    let Some(at) = specs.iter().position(|s| s.provides.contains(&Service::StateTransfer)) else {
+        return;
+    };
+    let lower = [
+        Service::Fragmentation,
+        Service::MulticastCredits,
+        Service::UnicastCredits,
+        Service::SyncSends,
+        Service::Barrier,
+    ];
+    for s in &specs[at..] {
+        if s.provides.iter().any(|p| lower.contains(p)) {
+            let (protocol, other) = (specs[at].name, s.name);
             problems.push(PlanProblem::WrongOrder { protocol, other, below: true });
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::Protocol;
 use crate::attributes::Attributes;
+use crate::protocols::barrier::{Barrier, BarrierConfig};
 use crate::protocols::discovery::{Discovery, LocalPingConfig, PingConfig, TcpPingConfig};
 use crate::protocols::failure::{
     FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
@@ -14,6 +15,7 @@ use crate::protocols::merge3::{Merge3, Merge3Config};
 use crate::protocols::reliable::{Nakack2, Nakack2Config, Unicast3, Unicast3Config};
 use crate::protocols::rsvp::{Rsvp, RsvpConfig};
 use crate::protocols::stable::{Stable, StableConfig};
+use crate::protocols::state::{StateTransfer, StateTransferConfig};
 use crate::protocols::transport::{
     InProcessConfig, TcpConfig, Transport, TransportConfig, UdpConfig,
 };
@@ -115,6 +117,7 @@ protocols! {
     FdSock2(FdSock2Config) => FdSock2,
     FdAll3(FdAll3Config) => FdAll3,
     VerifySuspect2(VerifySuspect2Config) => VerifySuspect2,
+    Barrier(BarrierConfig) => Barrier,
     Nakack2(Nakack2Config) => Nakack2,
     Unicast3(Unicast3Config) => Unicast3,
     Stable(StableConfig) => Stable,
@@ -123,6 +126,7 @@ protocols! {
     Ufc(UfcConfig) => Ufc,
     Frag2(Frag2Config) => Frag2,
     Rsvp(RsvpConfig) => Rsvp,
+    StateTransfer(StateTransferConfig) => StateTransfer,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,
 }

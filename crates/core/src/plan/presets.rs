@@ -3,6 +3,7 @@
 
 use super::{ProtocolConfig, StackPlan};
 use crate::attributes::ByteSize;
+use crate::protocols::barrier::BarrierConfig;
 use crate::protocols::discovery::{LocalPingConfig, PingConfig, TcpPingConfig};
 use crate::protocols::failure::{FdAll3Config, FdSock2Config, VerifySuspect2Config};
 use crate::protocols::flow::{MfcConfig, UfcConfig};
@@ -12,6 +13,7 @@ use crate::protocols::merge3::Merge3Config;
 use crate::protocols::reliable::{Nakack2Config, Unicast3Config};
 use crate::protocols::rsvp::RsvpConfig;
 use crate::protocols::stable::StableConfig;
+use crate::protocols::state::StateTransferConfig;
 use crate::protocols::transport::{InProcessConfig, TcpConfig, UdpConfig};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -98,7 +100,7 @@ impl Values {
         StackPlan::new(protocols)
     }
 
-    fn detection(&self) -> [ProtocolConfig; 4] {
+    fn detection(&self) -> [ProtocolConfig; 5] {
         [
             Merge3Config {
                 min_interval: ms(10_000),
@@ -110,6 +112,7 @@ impl Values {
             FdSock2Config::default().into(),
             FdAll3Config { interval: self.heartbeat, ..FdAll3Config::default() }.into(),
             VerifySuspect2Config { timeout: ms(1_500), ..VerifySuspect2Config::default() }.into(),
+            BarrierConfig::default().into(),
         ]
     }
 
@@ -137,7 +140,7 @@ impl Values {
         ]
     }
 
-    fn delivery(&self) -> [ProtocolConfig; 4] {
+    fn delivery(&self) -> [ProtocolConfig; 5] {
         let max_credits = ByteSize(self.max_credits);
         let min_threshold = Some(0.4);
         [
@@ -145,6 +148,7 @@ impl Values {
             UfcConfig { max_credits, min_threshold, ..UfcConfig::default() }.into(),
             Frag2Config { frag_size: ByteSize(60_000) }.into(),
             RsvpConfig::default().into(),
+            StateTransferConfig::default().into(),
         ]
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::attributes::AttrError;
 use crate::protocols::failure::{FdAll3Config, VerifySuspect2Config};
 use crate::protocols::faults::DiscardConfig;
+use crate::protocols::state::StateTransferConfig;
 use crate::protocols::transport::{InProcessConfig, TcpConfig, UdpConfig};
 use crate::wire::ProtId;
 use crate::{Interests, Service, Spec};
@@ -82,6 +83,7 @@ fn the_presets_have_the_values_of_the_files_of_jgroups() {
         ("UFC", "min_threshold", "0.4", "0.4"),
         ("FRAG2", "frag_size", "60000", "60000"),
         ("RSVP", "timeout", "10000ms", "10000ms"),
+        ("BARRIER", "flush_timeout", "5000ms", "5000ms"),
     ];
     for (protocol, attribute, in_udp, in_tcp) in values {
         let value = |p: &StackPlan| p.get(protocol, attribute).unwrap();
@@ -209,6 +211,18 @@ fn flow_control_below_membership_is_refused() {
     let plan = |a, b| StackPlan::new([bottom(), paper(a), paper(b)]);
     assert_eq!(plan(credits, gms).validate(), [order]);
     assert_eq!(plan(gms, credits).validate(), []);
+}
+
+#[test]
+fn state_transfer_goes_above_what_its_messages_need() {
+    for lower in ["UFC", "FRAG2", "RSVP", "BARRIER"] {
+        let plan = StackPlan::udp().without("STATE_TRANSFER");
+        let plan = plan.insert_below(lower, StateTransferConfig::default());
+        let wrong = |p: &PlanProblem| {
+            *p == PlanProblem::WrongOrder { protocol: "STATE_TRANSFER", other: lower, below: true }
+        };
+        assert!(plan.validate().iter().any(wrong), "{lower}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! hands: taking it back is asked of the layers below, and works until flow control admits it
 //! (DECISIONS 11, 12). Without flow control nothing ever waits here.
 
-use crate::app::{self, SyncRequest};
+use crate::app::{self, StateEnd, StateFailure, SyncRequest};
 use crate::event::Room;
 use crate::protocols::stable::who_holds_back;
 use crate::wire::{Address, Flags, Hints};
@@ -159,6 +159,20 @@ impl Entry {
         no_rsvp.then_some(SendRefusal::NoRsvp)
     }
 
+    /// A call for a state is a call like others: while it waits, this member goes on granting
+    /// credit (DECISIONS 16).
+    fn fetch_state(&mut self, call: app::FetchState, cx: &mut Cx<'_>) {
+        self.calls.insert(call.op, None);
+        let end = match (self.state, cx.ask_below(&Query::StateLimit)) {
+            (State::Closed, _) => StateEnd::Closed,
+            (State::Joining | State::Open, None) => StateEnd::NotInStack,
+            (State::Joining | State::Open, Some(_)) => {
+                return cx.raise(Dir::Down, Event::FetchState(call));
+            }
+        };
+        cx.answer_fetch(call.op, Err(StateFailure { end, tried: Vec::new() }));
+    }
+
     fn room(&self, key: LineKey, bytes: u64, cx: &Cx<'_>) -> Room {
         room(key, bytes, self.window_full, cx)
     }
@@ -285,6 +299,13 @@ impl Protocol for Entry {
         match cmd {
             Command::Send(send) => self.send(send, cx),
             Command::Cancel(op) => self.withdraw(op, false, cx),
+            Command::FetchState(call) => self.fetch_state(call, cx),
+            Command::AnswerState(answer) => {
+                if let Some(op) = answer.op {
+                    self.calls.insert(op, None);
+                }
+                cx.raise(Dir::Down, Event::AnswerState(answer));
+            }
             // The stack turns these into events and receipts itself.
             Command::Connect { .. } | Command::Disconnect | Command::Consumed(_) => {}
         }

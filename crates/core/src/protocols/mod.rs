@@ -1,6 +1,8 @@
 //! The protocols. Order of the default stacks, bottom to top: transport, discovery, MERGE3, FD_SOCK2,
-//! FD_ALL3, VERIFY_SUSPECT2, NAKACK2, UNICAST3, STABLE, GMS, MFC, UFC, FRAG2, RSVP, entry.
+//! FD_ALL3, VERIFY_SUSPECT2, BARRIER, NAKACK2, UNICAST3, STABLE, GMS, MFC, UFC, FRAG2, RSVP,
+//! STATE_TRANSFER, entry.
 
+pub mod barrier;
 pub mod discovery;
 pub mod entry;
 pub mod failure;
@@ -12,4 +14,5 @@ pub mod merge3;
 pub mod reliable;
 pub mod rsvp;
 pub mod stable;
+pub mod state;
 pub mod transport;

@@ -136,7 +136,10 @@ impl Stack {
                 let top = self.layers.len();
                 self.work.extend(list.into_iter().rev().map(|c| Work::Consumed(top, c)));
             }
-            cmd @ (Command::Send(_) | Command::Cancel(_)) => self.work.push(Work::Command(cmd)),
+            cmd @ (Command::Send(_)
+            | Command::Cancel(_)
+            | Command::FetchState(_)
+            | Command::AnswerState(_)) => self.work.push(Work::Command(cmd)),
         }
         self.run(now);
     }

@@ -2,6 +2,7 @@
 
 use super::Cluster;
 use super::member::{Appetite, Member, Process};
+use super::state::Provision;
 use crate::addresses;
 use crate::agenda::Drift;
 use crate::connections::{Exit, Life};
@@ -84,6 +85,7 @@ impl Cluster {
             drift: Drift { origin, ppm: 0 },
             slowness: Duration::ZERO,
             appetite: Appetite::Everything,
+            provision: Provision::default(),
             process: None,
         });
         self.streams.add_host(addresses::ip(host), host);

@@ -1,7 +1,9 @@
 //! A node of the cluster: the machine it runs on, and the process that runs there at the moment.
 
+use super::state::{Provision, Question};
 use crate::agenda::Drift;
 use crate::connections::Life;
+use crate::history::MessageId;
 use rgroups_core::node::{Node, RawEvent};
 use rgroups_core::{Command, Consumed, Duration, Time, Uuid};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +17,7 @@ pub(super) struct Member {
     /// From an input to its turn, at least.
     pub(super) slowness: Duration,
     pub(super) appetite: Appetite,
+    pub(super) provision: Provision,
     pub(super) process: Option<Process>,
 }
 
@@ -45,14 +48,17 @@ pub(super) struct Process {
     pub(super) unread: VecDeque<Unread>,
     pub(super) consumption_planned: bool,
     pub(super) consumed: Vec<Consumed>,
+    /// The multicasts that the application knows, in order.
+    pub(super) contents: Vec<MessageId>,
 }
 
-/// A message in the hands of the application.
+/// A message, or a question for the state, in the hands of the application.
 #[derive(Debug)]
 pub(super) struct Unread {
     pub(super) from: Uuid,
     pub(super) bytes: u64,
     pub(super) receipt: Vec<Consumed>,
+    pub(super) question: Option<Question>,
 }
 
 impl Process {
@@ -71,6 +77,7 @@ impl Process {
             unread: VecDeque::new(),
             consumption_planned: false,
             consumed: Vec::new(),
+            contents: Vec::new(),
         }
     }
 

@@ -12,6 +12,7 @@
 mod faults;
 mod member;
 mod sampling;
+mod state;
 mod turn;
 
 use crate::addresses;
@@ -29,6 +30,7 @@ use rgroups_core::node::{Node, RawEvent};
 use rgroups_core::plan::StackPlan;
 use rgroups_core::wire::{self, Body, Flags, Hints};
 use rgroups_core::{Command, Duration, OpId, Rng, Time, View, app};
+pub use state::{Provision, StateEnded};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

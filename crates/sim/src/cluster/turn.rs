@@ -151,6 +151,14 @@ impl Cluster {
                 self.record(Some(life), What::ConnectFailed(reason));
                 return Some(Ending::Failed);
             }
+            AppEvent::StateRequested { request, by } => {
+                self.state_requested(life, request, by);
+                return None;
+            }
+            AppEvent::StateFetched { result, .. } => {
+                self.state_fetched(life, result);
+                return None;
+            }
             // Events that were added to the core later concern services that are not simulated.
             _ => return None,
         };
@@ -175,8 +183,12 @@ impl Cluster {
             };
             self.record(Some(life), what);
             let single = Delivery { from, multicast, messages: vec![m] };
-            let unread = Unread { from, bytes: bytes.len() as u64, receipt: single.consumed() };
+            let receipt = single.consumed();
+            let unread = Unread { from, bytes: bytes.len() as u64, receipt, question: None };
             if let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) {
+                if let (true, Some(id)) = (multicast, payload::read(&bytes)) {
+                    p.contents.push(id);
+                }
                 p.unread.push_back(unread);
             }
         }
@@ -194,8 +206,9 @@ impl Cluster {
                 if process.unread.is_empty() {
                     return;
                 }
-                let all = std::mem::take(&mut process.unread);
-                process.consumed.extend(all.into_iter().flat_map(|u| u.receipt));
+                for u in std::mem::take(&mut process.unread) {
+                    member.take(u);
+                }
                 let delay = self.settings.turn_delay;
                 self.wake(life, delay);
             }
@@ -222,7 +235,7 @@ impl Cluster {
             return;
         }
         if let Some(u) = process.unread.pop_front() {
-            process.consumed.extend(u.receipt);
+            member.take(u);
             self.wake(life, delay);
         }
         self.consume(life);

@@ -42,7 +42,9 @@ fn is_significant(f: &Fact) -> bool {
         | What::PurgedTooEarly { .. }
         | What::Panicked(_)
         | What::Livelock
-        | What::OversizedDatagram(_) => true,
+        | What::OversizedDatagram(_)
+        | What::StateRequested(_)
+        | What::StateFetched(_) => true,
         What::Resolved(_, how) => !matches!(how, SendResult::Sent),
         What::Trace(t) => matches!(t, Trace::Suspected { .. } | Trace::Unsuspected { .. }),
         What::Started

@@ -2,11 +2,12 @@
 //! announces.
 
 use super::add;
+use crate::protocols::reliable::take_number;
 use crate::wire::header::FragHeader;
 use crate::wire::{self, Body, Decode, Reader};
 use crate::{Consumed, DropReason, Message, Pool, Uuid};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bytes::Bytes;
 
@@ -123,7 +124,8 @@ impl Assembler {
         };
         let serial = assembly.serial;
         match assembly.finish(f.needs_deserialization, original) {
-            Some(wire) => {
+            Some(mut wire) => {
+                take_number(&mut wire, &m.wire);
                 // What the last fragment owes is owed by the whole.
                 let mut whole = Message::from(wire);
                 whole.receipt = m.receipt;
@@ -179,6 +181,16 @@ impl Assembler {
     /// Bytes of all unfinished messages.
     pub(super) fn bytes(&self) -> u64 {
         self.senders.keys().map(|m| self.bytes_of(*m)).sum()
+    }
+
+    /// The ordered multicasts of which the beginning is there and the end is not.
+    pub(super) fn half_received(&self) -> BTreeSet<(Uuid, u32)> {
+        const ORDERED_MULTICAST: Class = (true, false);
+        let begun = |a: &&Assembly| a.class == ORDERED_MULTICAST && a.first.is_some();
+        let of = |(m, s): (&Uuid, &Sender)| -> Vec<(Uuid, u32)> {
+            s.open.values().filter(begun).map(|a| (*m, a.serial)).collect()
+        };
+        self.senders.iter().flat_map(of).collect()
     }
 
     /// How many messages are unfinished.

@@ -194,6 +194,7 @@ impl Protocol for Frag2 {
         match q {
             Query::FragmentSize => Some(Answer::Bytes(self.frag_size as u64)),
             Query::Reassembling(m) => Some(Answer::Bytes(self.assembler.bytes_of(*m))),
+            Query::HalfReceived => Some(Answer::HalfReceived(self.assembler.half_received())),
             _ => None,
         }
     }

@@ -11,5 +11,29 @@ mod window;
 pub use multicast::{Nakack2, Nakack2Config};
 pub use unicast::{Unicast3, Unicast3Config};
 
+use crate::wire::{self, Header, ProtId, header::NakAckHeader};
+
+/// The protocols that number multicasts.
+const NUMBERING: [ProtId; 2] = [ProtId::NAKACK2, ProtId::NAKACK4];
+
+/// The number that its sender gave a multicast; of one that was put together from fragments, that of
+/// the fragment which completed it. None if it was sent without.
+#[must_use]
+pub fn multicast_number(m: &wire::Message) -> Option<i64> {
+    NUMBERING.iter().find_map(|id| match m.headers.get(*id)? {
+        Header::NakAck(NakAckHeader::Msg(n)) => Some(*n),
+        _ => None,
+    })
+}
+
+/// The message `whole`, put together from fragments, takes the number of the last one.
+pub(crate) fn take_number(whole: &mut wire::Message, from: &wire::Message) {
+    for id in NUMBERING {
+        if let Some(header) = from.headers.get(id) {
+            whole.headers.put(id, header.clone());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
