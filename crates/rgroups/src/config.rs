@@ -49,6 +49,20 @@ impl Config {
         Self::from_plan(StackPlan::tcp(initial_hosts))
     }
 
+    /// As [`Config::udp`], with windows of unacknowledged messages in place of credits. The stack of
+    /// JGroups' `udp-new.xml`, and compatible with it.
+    #[must_use]
+    pub fn udp_new() -> Self {
+        Self::from_plan(StackPlan::udp_new())
+    }
+
+    /// As [`Config::tcp`], with windows of unacknowledged messages in place of credits. The stack of
+    /// JGroups' `tcp-new.xml`, and compatible with it.
+    #[must_use]
+    pub fn tcp_new(initial_hosts: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self::from_plan(StackPlan::tcp_new(initial_hosts))
+    }
+
     /// All members in this process; no socket is opened. For tests and demonstrations.
     #[must_use]
     pub fn in_process() -> Self {

@@ -36,6 +36,7 @@ pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
     check_sizes(plan, problems);
     check_times(plan, problems);
     check_overrides(plan, problems);
+    check_windows(plan, problems);
     check_merge_detection(plan, problems);
 }
 
@@ -252,6 +253,35 @@ fn check_overrides(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
             PlanProblem::Doubtful { what }
         };
         problems.extend(overridden.into_iter().map(doubtful));
+    }
+}
+
+/// NAKACK4 and UNICAST4: windows that bound what is sent need a size, and what they make needless is
+/// a mistake that JGroups forgives.
+fn check_windows(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    for protocol in ["NAKACK4", "UNICAST4"] {
+        let Some(capacity) = value::<u32>(plan, protocol, "capacity") else { continue };
+        let threshold = value::<u32>(plan, protocol, "ack_threshold").unwrap_or_default();
+        if capacity == 0 {
+            let what = format!("{protocol}.capacity=0: nothing could ever be sent");
+            problems.push(PlanProblem::BadSetting { what });
+        } else if threshold > capacity {
+            let what = format!(
+                "{protocol}.ack_threshold={threshold} is above {protocol}.capacity={capacity}: \
+                 acknowledgements leave once per xmit_interval only"
+            );
+            problems.push(PlanProblem::Doubtful { what });
+        }
+    }
+    if plan.find("NAKACK4").is_some() && plan.find("STABLE").is_some() {
+        let what =
+            "STABLE has no effect above NAKACK4, which drops what is acknowledged: remove it";
+        problems.push(PlanProblem::Doubtful { what: what.into() });
+    }
+    if value::<bool>(plan, "NAKACK4", "dynamic_buffers") == Some(true) && plan.find("MFC").is_none()
+    {
+        let what = "NAKACK4.dynamic_buffers=true without MFC: nothing bounds what is sent";
+        problems.push(PlanProblem::Doubtful { what: what.into() });
     }
 }
 

@@ -12,7 +12,10 @@ use crate::protocols::flow::{Mfc, MfcConfig, Ufc, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::gms::{Gms, GmsConfig};
 use crate::protocols::merge3::{Merge3, Merge3Config};
-use crate::protocols::reliable::{Nakack2, Nakack2Config, Unicast3, Unicast3Config};
+use crate::protocols::reliable::{
+    Nakack2Config, Nakack4Config, ReliableMulticast, ReliableUnicast, Unicast3Config,
+    Unicast4Config,
+};
 use crate::protocols::rsvp::{Rsvp, RsvpConfig};
 use crate::protocols::stable::{Stable, StableConfig};
 use crate::protocols::state::{StateTransfer, StateTransferConfig};
@@ -118,8 +121,10 @@ protocols! {
     FdAll3(FdAll3Config) => FdAll3,
     VerifySuspect2(VerifySuspect2Config) => VerifySuspect2,
     Barrier(BarrierConfig) => Barrier,
-    Nakack2(Nakack2Config) => Nakack2,
-    Unicast3(Unicast3Config) => Unicast3,
+    Nakack2(Nakack2Config) => ReliableMulticast,
+    Nakack4(Nakack4Config) => ReliableMulticast,
+    Unicast3(Unicast3Config) => ReliableUnicast,
+    Unicast4(Unicast4Config) => ReliableUnicast,
     Stable(StableConfig) => Stable,
     Gms(GmsConfig) => Gms,
     Mfc(MfcConfig) => Mfc,

@@ -1,5 +1,7 @@
-//! Ready plans: JGroups 5.5.6's udp.xml and tcp.xml (DECISIONS 4) and all members in one process.
-//! Values that the two files do not state are the protocols' defaults.
+//! Ready plans: JGroups 5.5.6's udp.xml and tcp.xml (DECISIONS 4), the same with windows in place of
+//! credits (udp-new.xml, tcp-new.xml), and all members in one process. Values that the files do not
+//! state are the protocols' defaults. RSVP is on top of all of them, as it says nothing unless it is
+//! used.
 
 use super::{ProtocolConfig, StackPlan};
 use crate::attributes::ByteSize;
@@ -10,7 +12,7 @@ use crate::protocols::flow::{MfcConfig, UfcConfig};
 use crate::protocols::frag::Frag2Config;
 use crate::protocols::gms::GmsConfig;
 use crate::protocols::merge3::Merge3Config;
-use crate::protocols::reliable::{Nakack2Config, Unicast3Config};
+use crate::protocols::reliable::{Nakack2Config, Nakack4Config, Unicast3Config, Unicast4Config};
 use crate::protocols::rsvp::RsvpConfig;
 use crate::protocols::stable::StableConfig;
 use crate::protocols::state::StateTransferConfig;
@@ -31,15 +33,26 @@ impl StackPlan {
         Values::UDP.over(UdpConfig::default(), discovery)
     }
 
+    /// As [`StackPlan::udp`], with NAKACK4 and UNICAST4, whose windows stand in for STABLE and flow
+    /// control: JGroups' udp-new.xml.
+    #[must_use]
+    pub fn udp_new() -> Self {
+        let new = Values::UDP_NEW;
+        let discovery = PingConfig { join_wait: new.join_timeout, ..PingConfig::default() };
+        new.over(UdpConfig::default(), discovery)
+    }
+
     /// Streams, members found by asking `initial_hosts`: JGroups' tcp.xml.
     #[must_use]
     pub fn tcp(initial_hosts: impl IntoIterator<Item = SocketAddr>) -> Self {
-        let discovery = TcpPingConfig {
-            initial_hosts: initial_hosts.into_iter().collect(),
-            join_wait: Values::TCP.join_timeout,
-            ..TcpPingConfig::default()
-        };
-        Values::TCP.over(TcpConfig::default(), discovery)
+        Values::TCP.over_tcp(initial_hosts)
+    }
+
+    /// As [`StackPlan::tcp`], with NAKACK4 and UNICAST4, whose windows stand in for STABLE and flow
+    /// control: JGroups' tcp-new.xml.
+    #[must_use]
+    pub fn tcp_new(initial_hosts: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Values::TCP_NEW.over_tcp(initial_hosts)
     }
 
     /// All members in one process: as [`StackPlan::udp`], on a hub instead of a network, and
@@ -53,7 +66,7 @@ impl StackPlan {
     }
 }
 
-/// In what the two files differ above discovery (WIRE §36).
+/// In what the files differ above discovery (WIRE §36).
 struct Values {
     /// Whether one packet reaches members of other views too (MERGE3), and everybody that misses
     /// the same message (NAKACK2).
@@ -62,10 +75,17 @@ struct Values {
     join_timeout: Duration,
     /// FD_ALL3.interval.
     heartbeat: Duration,
-    /// NAKACK2.xmit_interval.
+    /// NAKACK2.xmit_interval, or NAKACK4's.
     multicast_xmit_interval: Duration,
-    /// MFC.max_credits and UFC.max_credits, in bytes.
-    max_credits: u64,
+    bound: Bound,
+}
+
+/// What bounds the messages on their way.
+enum Bound {
+    /// MFC.max_credits and UFC.max_credits, in bytes; STABLE empties the windows.
+    Credits(u64),
+    /// NAKACK4.capacity, in messages; UNICAST4 has its default.
+    Windows(u32),
 }
 
 impl Values {
@@ -74,7 +94,7 @@ impl Values {
         join_timeout: ms(1_000),
         heartbeat: ms(8_000),
         multicast_xmit_interval: ms(500),
-        max_credits: 4_000_000,
+        bound: Bound::Credits(4_000_000),
     };
 
     const TCP: Values = Values {
@@ -82,11 +102,18 @@ impl Values {
         join_timeout: ms(2_000),
         heartbeat: ms(5_000),
         multicast_xmit_interval: ms(1_000),
-        max_credits: 2_000_000,
+        bound: Bound::Credits(2_000_000),
     };
+
+    const UDP_NEW: Values = Values { bound: Bound::Windows(6_000), ..Self::UDP };
+
+    const TCP_NEW: Values =
+        Values { join_timeout: ms(1_000), bound: Bound::Windows(8_192), ..Self::TCP };
 
     /// STABLE.max_bytes, in bytes.
     const STABLE_BYTES: u64 = 4_000_000;
+    /// GMS.max_held_bytes where there are no credits, in bytes.
+    const HELD_BYTES: u64 = 4_000_000;
 
     fn over(
         &self,
@@ -95,9 +122,30 @@ impl Values {
     ) -> StackPlan {
         let mut protocols: Vec<ProtocolConfig> = [transport.into(), discovery.into()].into();
         protocols.extend(self.detection());
-        protocols.extend(self.reliability());
-        protocols.extend(self.delivery());
+        match self.bound {
+            Bound::Credits(max) => {
+                protocols.extend(self.kept_until_stable(max));
+                protocols.push(self.membership(max));
+                protocols.extend(Self::credits(max));
+            }
+            Bound::Windows(capacity) => {
+                protocols.extend(self.kept_until_acknowledged(capacity));
+                protocols.push(self.membership(Self::HELD_BYTES));
+            }
+        }
+        protocols.push(Frag2Config { frag_size: ByteSize(60_000) }.into());
+        protocols.push(RsvpConfig::default().into());
+        protocols.push(StateTransferConfig::default().into());
         StackPlan::new(protocols)
+    }
+
+    fn over_tcp(&self, initial_hosts: impl IntoIterator<Item = SocketAddr>) -> StackPlan {
+        let discovery = TcpPingConfig {
+            initial_hosts: initial_hosts.into_iter().collect(),
+            join_wait: self.join_timeout,
+            ..TcpPingConfig::default()
+        };
+        self.over(TcpConfig::default(), discovery)
     }
 
     fn detection(&self) -> [ProtocolConfig; 5] {
@@ -116,12 +164,12 @@ impl Values {
         ]
     }
 
-    fn reliability(&self) -> [ProtocolConfig; 4] {
+    fn kept_until_stable(&self, max_credits: u64) -> [ProtocolConfig; 3] {
         [
             Nakack2Config {
                 xmit_interval: self.multicast_xmit_interval,
                 use_mcast_xmit: self.multicast,
-                retain_limit: ByteSize(2 * Self::STABLE_BYTES + self.max_credits),
+                retain_limit: ByteSize(2 * Self::STABLE_BYTES + max_credits),
                 ..Nakack2Config::default()
             }
             .into(),
@@ -131,24 +179,36 @@ impl Values {
                 max_bytes: ByteSize(Self::STABLE_BYTES),
             }
             .into(),
-            GmsConfig {
-                join_timeout: self.join_timeout,
-                max_held_bytes: ByteSize(self.max_credits),
-                ..GmsConfig::default()
-            }
-            .into(),
         ]
     }
 
-    fn delivery(&self) -> [ProtocolConfig; 5] {
-        let max_credits = ByteSize(self.max_credits);
-        let min_threshold = Some(0.4);
+    fn kept_until_acknowledged(&self, capacity: u32) -> [ProtocolConfig; 2] {
+        [
+            Nakack4Config {
+                capacity,
+                xmit_interval: self.multicast_xmit_interval,
+                use_mcast_xmit: self.multicast,
+                ..Nakack4Config::default()
+            }
+            .into(),
+            Unicast4Config::default().into(),
+        ]
+    }
+
+    fn membership(&self, max_held_bytes: u64) -> ProtocolConfig {
+        GmsConfig {
+            join_timeout: self.join_timeout,
+            max_held_bytes: ByteSize(max_held_bytes),
+            ..GmsConfig::default()
+        }
+        .into()
+    }
+
+    fn credits(max_credits: u64) -> [ProtocolConfig; 2] {
+        let (max_credits, min_threshold) = (ByteSize(max_credits), Some(0.4));
         [
             MfcConfig { max_credits, min_threshold, ..MfcConfig::default() }.into(),
             UfcConfig { max_credits, min_threshold, ..UfcConfig::default() }.into(),
-            Frag2Config { frag_size: ByteSize(60_000) }.into(),
-            RsvpConfig::default().into(),
-            StateTransferConfig::default().into(),
         ]
     }
 }

@@ -56,7 +56,9 @@ fn errors(plan: &StackPlan) -> Vec<PlanProblem> {
 #[test]
 fn the_presets_are_sound() {
     let host: SocketAddr = ([127, 0, 0, 1], 7800).into();
-    for plan in [StackPlan::udp(), StackPlan::tcp([host]), StackPlan::in_process()] {
+    let new = [StackPlan::udp_new(), StackPlan::tcp_new([host])];
+    let old = [StackPlan::udp(), StackPlan::tcp([host]), StackPlan::in_process()];
+    for plan in old.into_iter().chain(new) {
         assert_eq!(errors(&plan), []);
         assert!(plan.build().is_ok());
     }
@@ -89,6 +91,44 @@ fn the_presets_have_the_values_of_the_files_of_jgroups() {
         let value = |p: &StackPlan| p.get(protocol, attribute).unwrap();
         assert_eq!((value(&udp), value(&tcp)), (in_udp.into(), in_tcp.into()), "{attribute}");
     }
+}
+
+#[test]
+fn the_new_presets_have_windows_in_place_of_credits() {
+    let (udp, tcp) = (StackPlan::udp_new(), StackPlan::tcp_new([]));
+    let values = [
+        ("NAKACK4", "capacity", "6000", "8192"),
+        ("NAKACK4", "xmit_interval", "500ms", "1000ms"),
+        ("NAKACK4", "use_mcast_xmit", "true", "false"),
+        ("UNICAST4", "capacity", "2048", "2048"),
+        ("UNICAST4", "conn_expiry_timeout", "10000ms", "10000ms"),
+        ("GMS", "join_timeout", "1000ms", "1000ms"),
+        ("FD_ALL3", "interval", "8000ms", "5000ms"),
+    ];
+    for (protocol, attribute, in_udp, in_tcp) in values {
+        let value = |p: &StackPlan| p.get(protocol, attribute).unwrap();
+        assert_eq!((value(&udp), value(&tcp)), (in_udp.into(), in_tcp.into()), "{attribute}");
+    }
+    for absent in ["NAKACK2", "UNICAST3", "STABLE", "MFC", "UFC"] {
+        assert!(udp.find(absent).is_none() && tcp.find(absent).is_none(), "{absent}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_beside_windows_is_said() {
+    let base = StackPlan::udp_new;
+    assert_eq!(errors(&base().with("NAKACK4", "capacity", "0")).len(), 1);
+    let doubtful = [
+        base().insert_below("GMS", crate::protocols::stable::StableConfig::default()),
+        base().with("NAKACK4", "dynamic_buffers", "true"),
+        base().with("UNICAST4", "ack_threshold", "3000"),
+    ];
+    for plan in doubtful {
+        assert_eq!(errors(&plan), []);
+        assert_eq!(plan.validate().len(), 1 + base().validate().len());
+    }
+    let rivals = base().insert_below("GMS", crate::protocols::reliable::Nakack2Config::default());
+    assert!(matches!(errors(&rivals)[..], [PlanProblem::Rivals { .. }]));
 }
 
 #[test]

@@ -221,7 +221,7 @@ impl Line {
 }
 
 /// The number of the message that `msg` is a fragment of, and which fragment it is.
-pub(super) fn fragment_of(msg: &Message) -> Option<(i64, i32)> {
+pub(crate) fn fragment_of(msg: &Message) -> Option<(i64, i32)> {
     [ProtId::FRAG2, ProtId::FRAG3, ProtId::FRAG4].into_iter().find_map(|id| {
         match msg.headers.get(id)? {
             Header::Frag(f) => Some((f.id, f.frag)),

@@ -19,6 +19,8 @@ mod unicast;
 pub use multicast::Mfc;
 pub use unicast::Ufc;
 
+pub(crate) use line::fragment_of;
+
 use crate::attributes::{AttrValue, ByteSize};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

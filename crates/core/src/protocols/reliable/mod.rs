@@ -1,6 +1,8 @@
 //! Reliable delivery: numbered messages, windows, requests for what is missing.
 
+mod backlog;
 mod gaps;
+mod intake;
 mod multicast;
 mod parking;
 mod retransmit;
@@ -8,8 +10,8 @@ mod slots;
 mod unicast;
 mod window;
 
-pub use multicast::{Nakack2, Nakack2Config};
-pub use unicast::{Unicast3, Unicast3Config};
+pub use multicast::{MulticastSettings, Nakack2Config, Nakack4Config, ReliableMulticast};
+pub use unicast::{ReliableUnicast, Unicast3Config, Unicast4Config, UnicastSettings};
 
 use crate::wire::{self, Header, ProtId, header::NakAckHeader};
 

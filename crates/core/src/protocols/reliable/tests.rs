@@ -4,10 +4,13 @@
 
 use super::*;
 use crate::event::{WindowGauge, WindowKind};
+use crate::protocols::faults::{Discard, DiscardConfig};
 use crate::protocols::stable::{Stable, StableConfig};
 use crate::testkit::{Solo, id, view};
 use crate::wire::{self, Body, Flags, Hints};
-use crate::{Answer, AppEvent, Duration, Event, Protocol, Query, Rng, Time, Uuid};
+use crate::{
+    Answer, AppEvent, Command, Consumed, Duration, Event, Protocol, Query, Rng, Time, Uuid,
+};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -36,24 +39,49 @@ struct World {
     /// What each member is to get: by receiver, sender and kind of destination.
     owed: BTreeMap<(u64, u64, bool), Vec<String>>,
     got: BTreeMap<(u64, u64, bool), Vec<String>>,
+    /// Delivered to each member and not consumed.
+    unread: Vec<Vec<Consumed>>,
+    /// Receivers keep what they delivered, for others.
+    others_keep: bool,
+}
+
+/// The layers of one member, bottom first.
+type Layers = [Box<dyn Protocol>; 3];
+
+fn until_stable(udp: bool) -> Layers {
+    let nakack = Nakack2Config { use_mcast_xmit: udp, ..Nakack2Config::default() };
+    [
+        Box::new(ReliableMulticast::new(nakack)),
+        Box::new(ReliableUnicast::new(Unicast3Config::default())),
+        Box::new(Stable::new(StableConfig {
+            desired_avg_gossip: Duration::from_secs(2),
+            ..StableConfig::default()
+        })),
+    ]
+}
+
+/// Multicasts in a window.
+const CAPACITY: u32 = 20;
+
+fn until_acknowledged(udp: bool) -> Layers {
+    let nakack =
+        Nakack4Config { capacity: CAPACITY, use_mcast_xmit: udp, ..Nakack4Config::default() };
+    [
+        Box::new(ReliableMulticast::new(nakack)),
+        Box::new(ReliableUnicast::new(Unicast4Config { capacity: 10, ..Default::default() })),
+        Box::new(Discard::new(DiscardConfig::default())),
+    ]
 }
 
 impl World {
     fn new(seed: u64, udp: bool) -> Self {
+        Self::over(seed, true, || until_stable(udp))
+    }
+
+    fn over(seed: u64, others_keep: bool, layers: impl Fn() -> Layers) -> Self {
         let v = view(1, &MEMBERS);
         let member = |me: &u64| {
-            let layers: [Box<dyn Protocol>; 3] = [
-                Box::new(Nakack2::new(Nakack2Config {
-                    use_mcast_xmit: udp,
-                    ..Nakack2Config::default()
-                })),
-                Box::new(Unicast3::new(Unicast3Config::default())),
-                Box::new(Stable::new(StableConfig {
-                    desired_avg_gossip: Duration::from_secs(2),
-                    ..StableConfig::default()
-                })),
-            ];
-            let mut s = Solo::new(*me, layers.into());
+            let mut s = Solo::new(*me, layers().into());
             s.install(v.clone());
             s.event_down(Event::BecomeServer);
             s
@@ -65,6 +93,17 @@ impl World {
             rng: Rng::new(seed),
             owed: BTreeMap::new(),
             got: BTreeMap::new(),
+            unread: MEMBERS.iter().map(|_| Vec::new()).collect(),
+            others_keep,
+        }
+    }
+
+    /// The application of each member takes what it was given, or leaves it for later.
+    fn consume(&mut self, appetite: f64) {
+        for (m, unread) in self.members.iter_mut().zip(&mut self.unread) {
+            if self.rng.chance(appetite) {
+                m.stack.submit(m.now, Command::Consumed(core::mem::take(unread)));
+            }
         }
     }
 
@@ -136,9 +175,10 @@ impl World {
     }
 
     fn collect(&mut self) {
-        for (m, me) in self.members.iter_mut().zip(MEMBERS) {
+        for ((m, unread), me) in self.members.iter_mut().zip(&mut self.unread).zip(MEMBERS) {
             for ev in m.told() {
                 let AppEvent::Deliver(d) = ev else { continue };
+                unread.extend(d.consumed());
                 let from = MEMBERS.into_iter().find(|x| id(*x) == d.from).expect("a member");
                 let list = self.got.entry((me, from, d.multicast)).or_default();
                 for m in &d.messages {
@@ -152,7 +192,7 @@ impl World {
     fn windows(&self, i: usize) -> BTreeMap<Uuid, WindowGauge> {
         let Some(Answer::Windows(all)) = self.members[i].stack.ask_all(&Query::Windows).pop()
         else {
-            panic!("NAKACK2 answers last");
+            panic!("reliable multicast answers last");
         };
         all.into_iter().map(|w| (w.peer, w)).collect()
     }
@@ -160,9 +200,23 @@ impl World {
     /// Somebody who purged what somebody else has not delivered.
     fn purged_too_early(&self) -> Option<(Uuid, i64)> {
         let all: Vec<_> = (0..self.members.len()).map(|i| self.windows(i)).collect();
-        let lows = all.iter().flat_map(|w| w.values().map(|g| (g.peer, g.low)));
+        // Receivers that keep nothing for others drop what they have delivered themselves.
+        let kept = |i: usize, g: &WindowGauge| self.others_keep || g.peer == id(MEMBERS[i]);
+        let lows = all
+            .iter()
+            .enumerate()
+            .flat_map(|(i, w)| w.values().filter(move |g| kept(i, g)).map(|g| (g.peer, g.low)));
         let early = |(m, low): &(Uuid, i64)| all.iter().any(|w| w[m].delivered < *low);
         lows.into_iter().find(early)
+    }
+
+    fn check_nothing_is_kept(&self) {
+        for (i, m) in self.members.iter().enumerate() {
+            assert!(self.windows(i).values().all(|g| g.messages == 0), "two rounds passed");
+            let Some(Answer::Windows(unicast)) = m.ask(&Query::Windows) else { panic!() };
+            let mut sends = unicast.iter().filter(|g| g.kind == WindowKind::UnicastSend);
+            assert!(sends.all(|g| g.messages == 0));
+        }
     }
 
     fn check_deliveries(&self) {
@@ -196,17 +250,33 @@ fn every_message_is_delivered_once_and_in_order_and_nothing_is_kept() {
         w.pass(Duration::from_secs(12), CALM);
         w.check_deliveries();
         assert_eq!(w.purged_too_early(), None, "seed {seed}");
-        for i in 0..MEMBERS.len() {
-            assert!(
-                w.windows(i).values().all(|g| g.messages == 0),
-                "seed {seed}: two rounds passed"
-            );
-            let Some(Answer::Windows(unicast)) = w.members[i].ask(&Query::Windows) else {
-                panic!()
-            };
-            let sends = unicast.iter().filter(|g| g.kind == WindowKind::UnicastSend);
-            assert!(sends.into_iter().all(|g| g.messages == 0), "seed {seed}");
+        w.check_nothing_is_kept();
+    }
+}
+
+#[test]
+fn with_windows_too_and_with_consumers_that_are_slow() {
+    for seed in 0..6 {
+        let mut w = World::over(seed, false, || until_acknowledged(seed % 2 == 0));
+        for n in 0..200 {
+            for k in 0..w.rng.below(4) as u32 {
+                w.send_something(n * 10 + k);
+            }
+            w.pass(MS * 5, STORM);
+            w.consume(0.05);
+            assert_eq!(w.purged_too_early(), None, "seed {seed}");
+            for (i, m) in MEMBERS.iter().enumerate() {
+                let own = w.windows(i)[&id(*m)];
+                assert!(own.received - own.low <= i64::from(CAPACITY), "seed {seed}");
+            }
         }
+        for _ in 0..120 {
+            w.pass(MS * 100, CALM);
+            w.consume(1.0);
+        }
+        w.check_deliveries();
+        assert_eq!(w.purged_too_early(), None, "seed {seed}");
+        w.check_nothing_is_kept();
     }
 }
 

@@ -4,7 +4,9 @@ use super::*;
 use crate::SendRefusal;
 use crate::event::{WindowGauge, WindowKind};
 use crate::protocols::flow::{MfcConfig, UfcConfig};
-use crate::protocols::reliable::{Nakack2, Nakack2Config, Unicast3, Unicast3Config};
+use crate::protocols::reliable::{
+    Nakack2Config, ReliableMulticast, ReliableUnicast, Unicast3Config,
+};
 use crate::testkit_cluster::{Cluster, tagged};
 use alloc::boxed::Box;
 
@@ -25,8 +27,8 @@ fn trio() -> Cluster {
     };
     let below = || -> Vec<Box<dyn Protocol>> {
         Vec::from([
-            Box::new(Nakack2::new(reliable.clone())) as Box<dyn Protocol>,
-            Box::new(Unicast3::new(Unicast3Config::default())),
+            Box::new(ReliableMulticast::new(reliable.clone())) as Box<dyn Protocol>,
+            Box::new(ReliableUnicast::new(Unicast3Config::default())),
             Box::new(Stable::new(stable.clone())),
         ])
     };

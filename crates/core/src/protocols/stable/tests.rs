@@ -5,12 +5,12 @@ use crate::testkit::{Solo, exchange, id, pass_time, view};
 use crate::wire::SeqnoPair;
 use alloc::boxed::Box;
 
-use crate::protocols::reliable::{Nakack2, Nakack2Config};
+use crate::protocols::reliable::{Nakack2Config, ReliableMulticast};
 
 fn member_of(me: u64, v: &Arc<View>, config: &StableConfig) -> Solo {
     let reliable = Nakack2Config { use_mcast_xmit: false, ..Nakack2Config::default() };
     let layers: [Box<dyn Protocol>; 2] =
-        [Box::new(Nakack2::new(reliable)), Box::new(Stable::new(config.clone()))];
+        [Box::new(ReliableMulticast::new(reliable)), Box::new(Stable::new(config.clone()))];
     let mut s = Solo::new(me, layers.into());
     s.install(Arc::clone(v));
     s.event_down(Event::BecomeServer);
@@ -260,8 +260,10 @@ fn with_every_result_lost_memory_stays_bounded_and_then_falls() {
         StableConfig { desired_avg_gossip: Duration::from_secs(2), max_bytes: ByteSize(10_000) };
     let v = view(1, &[1, 2]);
     let build = |me| {
-        let layers: [Box<dyn Protocol>; 2] =
-            [Box::new(Nakack2::new(reliable.clone())), Box::new(Stable::new(config.clone()))];
+        let layers: [Box<dyn Protocol>; 2] = [
+            Box::new(ReliableMulticast::new(reliable.clone())),
+            Box::new(Stable::new(config.clone())),
+        ];
         let mut s = Solo::new(me, layers.into());
         s.install(Arc::clone(&v));
         s.event_down(Event::BecomeServer);

@@ -13,7 +13,9 @@ use super::{Gms, GmsConfig};
 use crate::event::{Event, Found, Purpose, Query};
 use crate::protocol::{Interests, Protocol, Spec};
 use crate::protocols::merge3::{Merge3, Merge3Config};
-use crate::protocols::reliable::{Nakack2, Nakack2Config, Unicast3, Unicast3Config};
+use crate::protocols::reliable::{
+    Nakack2Config, ReliableMulticast, ReliableUnicast, Unicast3Config,
+};
 use crate::protocols::stable::{Stable, StableConfig};
 use crate::testkit::{Solo, exchange, id};
 use crate::wire::header::GmsKind;
@@ -123,8 +125,8 @@ impl Cluster {
             Vec::from([Box::new(Below(Arc::clone(&self.world))) as Box<dyn Protocol>]);
         layers.push(Box::new(Merge3::new(merge3)));
         if self.layers == Layers::Reliable {
-            layers.push(Box::new(Nakack2::new(Nakack2Config::default())));
-            layers.push(Box::new(Unicast3::new(Unicast3Config::default())));
+            layers.push(Box::new(ReliableMulticast::new(Nakack2Config::default())));
+            layers.push(Box::new(ReliableUnicast::new(Unicast3Config::default())));
             layers.push(Box::new(Stable::new(StableConfig::default())));
         }
         layers.push(Box::new(Gms::new(config)));

@@ -3,8 +3,9 @@
 //! times in all or until everything is stable, and then the wire is quiet.
 
 use super::super::window::Window;
-use super::{Nakack2, Nakack2Config};
-use crate::wire::{self, Body, Flags, Header, ProtId, header::NakAckHeader};
+use super::ReliableMulticast;
+use super::config::{MulticastSettings, Purging};
+use crate::wire::{self, Body, Flags, Header, header::NakAckHeader};
 use crate::{Batch, Cx, Dir, Duration, Event, Group, Message, Time, TimerKey, Trace, tag};
 
 /// A burst may be over, or an announcement is due.
@@ -48,20 +49,20 @@ impl Default for Own {
 
 impl Own {
     /// A multicast left.
-    pub(super) fn sent(&mut self, config: &Nakack2Config, cx: &mut Cx<'_>) {
+    pub(super) fn sent(&mut self, s: &MulticastSettings, cx: &mut Cx<'_>) {
         let pause = cx.now.since(self.last_sent);
         self.pause =
-            if pause >= config.xmit_interval { Duration::ZERO } else { (self.pause + pause) / 2 };
+            if pause >= s.xmit_interval { Duration::ZERO } else { (self.pause + pause) / 2 };
         self.last_sent = cx.now;
-        if config.resend_last_seqno && self.announcing != Announcing::Sending {
+        if s.announces && self.announcing != Announcing::Sending {
             self.announcing = Announcing::Sending;
-            cx.arm(ANNOUNCE, cx.now + config.announce_delay);
+            cx.arm(ANNOUNCE, cx.now + s.announce_delay);
         }
     }
 
     /// When the burst counts as over.
-    fn silent_at(&self, config: &Nakack2Config) -> Time {
-        let pause = config.announce_delay.max(self.pause * 2).min(config.xmit_interval);
+    fn silent_at(&self, s: &MulticastSettings) -> Time {
+        let pause = s.announce_delay.max(self.pause * 2).min(s.xmit_interval);
         self.last_sent + pause
     }
 }
@@ -69,12 +70,15 @@ impl Own {
 /// What a message counts at least where all members count like that for their reports.
 const LEAST_COST: u64 = 128;
 
-impl Nakack2 {
+impl ReliableMulticast {
     /// How much more may be multicast before the own window is full.
-    pub(super) fn own_room(&self, group: &Group) -> u64 {
-        match self.config.own_limit.0 {
-            0 => u64::MAX,
-            limit => limit.saturating_sub(self.own_cost(group)),
+    pub(super) fn own_room(&self, group: &Group) -> Option<u64> {
+        match self.settings.purging {
+            Purging::ByStability { own_limit: 0 } => Some(u64::MAX),
+            Purging::ByStability { own_limit } => {
+                Some(own_limit.saturating_sub(self.own_cost(group)))
+            }
+            Purging::ByAcknowledgement(_) => None,
         }
     }
 
@@ -91,10 +95,10 @@ impl Nakack2 {
     /// Tells the layers above when the own window is full, and when it has room again. Only
     /// stability empties it; where that is lost, senders must wait (BEHAVIOURS B01).
     pub(super) fn watch_own_window(&mut self, cx: &mut Cx<'_>) {
-        let limit = self.config.own_limit.0;
-        if limit == 0 {
-            return;
-        }
+        let limit = match self.settings.purging {
+            Purging::ByStability { own_limit } if own_limit > 0 => own_limit,
+            Purging::ByStability { .. } | Purging::ByAcknowledgement(_) => return,
+        };
         let cost = self.own_cost(cx.group());
         let full = cost >= if self.own.full { limit - limit / 4 } else { limit };
         if full != self.own.full {
@@ -109,17 +113,22 @@ impl Nakack2 {
         let left = match self.own.announcing {
             Announcing::Quiet => return,
             Announcing::Sending => {
-                let silent_at = self.own.silent_at(&self.config);
+                let silent_at = self.own.silent_at(&self.settings);
                 if cx.now < silent_at {
                     return cx.arm(ANNOUNCE, silent_at);
                 }
                 self.deliver_lost_copies(cx);
-                ANNOUNCEMENTS
+                // Acknowledgements may be lost for as long as any are missing.
+                if self.acks.is_some() { u32::MAX } else { ANNOUNCEMENTS }
             }
             Announcing::Left(n) => n,
         };
-        let stable = self.own.window.low() == self.own.window.received();
-        if left == 0 || stable || cx.group().members().len() < 2 {
+        let window = &self.own.window;
+        let everywhere = match &self.acks {
+            None => window.low() == window.received(),
+            Some(acks) => acks.all_others_have(window.received()),
+        };
+        if left == 0 || everywhere || cx.group().members().len() < 2 {
             self.own.announcing = Announcing::Quiet;
             return;
         }
@@ -128,12 +137,12 @@ impl Nakack2 {
         let header = Header::NakAck(NakAckHeader::HighestSeqno(self.own.window.received()));
         let m = wire::Message::multicast(Body::Empty)
             .with_flags(Flags::OOB | Flags::NO_FC)
-            .with_header(ProtId::NAKACK2, header);
+            .with_header(self.settings.id, header);
         let mut m = Message::from(m);
         m.hints |= wire::Hints::DONT_LOOPBACK;
         cx.send_down(m);
         if left > 1 {
-            cx.arm(ANNOUNCE, cx.now + self.config.xmit_interval);
+            cx.arm(ANNOUNCE, cx.now + self.settings.xmit_interval);
         } else {
             self.own.announcing = Announcing::Quiet;
         }
@@ -144,7 +153,18 @@ impl Nakack2 {
     fn deliver_lost_copies(&mut self, cx: &mut Cx<'_>) {
         let local = cx.local();
         while let Some(m) = self.own.window.release() {
-            cx.deliver_up(Batch::of(local, m.into()));
+            let mut batch = Batch::of(local, m.into());
+            self.count_own(&mut batch, cx);
+            cx.deliver_up(batch);
+        }
+        self.purge_own(cx);
+    }
+
+    /// A member joined that has not acknowledged what was sent before: it is told about it.
+    pub(super) fn announce_again(&mut self, cx: &mut Cx<'_>) {
+        if self.own.announcing == Announcing::Quiet {
+            self.own.announcing = Announcing::Left(u32::MAX);
+            cx.arm(ANNOUNCE, cx.now + self.settings.xmit_interval);
         }
     }
 }

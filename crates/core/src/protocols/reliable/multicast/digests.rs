@@ -2,12 +2,12 @@
 //! window is never touched by a digest: nobody knows better than we what we sent.
 
 use super::super::window::Window;
-use super::{Nakack2, Phase, Sender};
+use super::{Phase, ReliableMulticast, Sender};
 use crate::wire::SeqnoPair;
 use crate::{Cx, Digest, Event, Group, Trace, Uuid, View};
 use alloc::vec::Vec;
 
-impl Nakack2 {
+impl ReliableMulticast {
     pub(super) fn hear_from_above(&mut self, ev: &Event, cx: &mut Cx<'_>) {
         match ev {
             Event::PendingView(v) => self.add_members(v, cx),
@@ -33,8 +33,9 @@ impl Nakack2 {
                     self.set_window(m, pair, cx);
                 }
             }
-            Event::Stable(d) => self.purge(d, cx),
-            _ => {}
+            Event::Stable(d) if self.acks.is_none() => self.purge(d, cx),
+            Event::Stable(_) => {}
+            other => self.hear_of_acks(other, cx),
         }
     }
 
@@ -44,14 +45,15 @@ impl Nakack2 {
         if m == cx.local() {
             return;
         }
-        let mut window = Window::new(pair.delivered, self.limits());
+        let mut window = Window::new(pair.delivered, self.settings.limits);
+        let intake = self.new_intake(pair.delivered);
         let heard = self.heard.take(m).unwrap_or(pair.received);
         if let Some(old) = self.senders.remove(&m) {
             window.take_over(old.window, cx.now);
         }
         window.note_highest(pair.received.max(heard), cx.now);
         self.schedule.watch(&window.gaps, cx);
-        self.senders.insert(m, Sender { window, unanswered: 0, evicting: false });
+        self.senders.insert(m, Sender { window, intake, unanswered: 0, evicting: false });
     }
 
     /// Joiners start at 0: their first multicast has number 1.
@@ -70,6 +72,7 @@ impl Nakack2 {
         self.stable_received.retain(|m, _| v.contains(*m));
         self.heard.left(leavers.into_iter());
         self.watch_own_window(cx);
+        self.expect_acks(v, cx);
     }
 
     /// The join is complete: what came early is received now, through the usual path.

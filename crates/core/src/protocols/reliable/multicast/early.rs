@@ -2,8 +2,8 @@
 //! members yet only the highest number is remembered, so that it can be asked for once they are.
 
 use super::super::parking::Parking;
-use crate::wire::{Header, ProtId, header::NakAckHeader};
-use crate::{Batch, Cx, DropReason, Message, Uuid};
+use crate::wire::{ProtId, header::NakAckHeader};
+use crate::{Batch, Cx, DropReason, Uuid};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -27,6 +27,7 @@ impl Early {
     pub(super) fn set_aside(
         &mut self,
         batch: &mut Batch,
+        id: ProtId,
         most: usize,
         parking: &mut Parking,
         cx: &mut Cx<'_>,
@@ -35,7 +36,7 @@ impl Early {
         let mut kept = batch.like();
         let mine = self.per_sender.get(&src).copied().unwrap_or_default();
         batch.retain(|m| {
-            if m.headers.get(ProtId::NAKACK2).is_none() {
+            if m.headers.get(id).is_none() {
                 return true;
             }
             let full = mine + kept.len() >= most || self.messages + kept.len() >= MOST;
@@ -74,12 +75,8 @@ const MOST_STRANGERS: usize = 64;
 
 impl Heard {
     /// A message of a sender without window was dropped.
-    pub(super) fn note(&mut self, from: Uuid, m: &Message) {
-        let Some(Header::NakAck(NakAckHeader::Msg(n) | NakAckHeader::HighestSeqno(n))) =
-            m.headers.get(ProtId::NAKACK2)
-        else {
-            return;
-        };
+    pub(super) fn note(&mut self, from: Uuid, header: &NakAckHeader) {
+        let (NakAckHeader::Msg(n) | NakAckHeader::HighestSeqno(n)) = header else { return };
         let known = self.highest.contains_key(&from);
         if self.former.contains(&from) || (!known && self.highest.len() >= MOST_STRANGERS) {
             return;

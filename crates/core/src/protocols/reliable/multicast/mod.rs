@@ -1,76 +1,49 @@
-//! NAKACK2: reliable multicast. Every multicast gets the next number of its sender; receivers ask
-//! for what is missing; everybody keeps what was delivered until STABLE says that all have it.
+//! Reliable multicast. Every multicast gets the next number of its sender; receivers ask for what is
+//! missing. Two dialects differ in what empties the windows: with NAKACK2 everybody keeps what was
+//! delivered until STABLE says that all have it; with NAKACK4 only the sender keeps it, until every
+//! member has acknowledged it, and waits when it has too much of that ([`acks`]).
 //!
 //! Our own copies come back through the transport and are delivered by number like everybody's. A
 //! message is numbered when it passes here going down: nothing below may refuse it. Multicasts of
 //! members without a window are dropped (counted), those that arrive before the join is complete
 //! wait, up to a limit.
 
+mod acks;
 mod announce;
+mod config;
 mod digests;
 mod early;
 mod receive;
 mod serve;
 
+pub use config::{MulticastSettings, Nakack2Config, Nakack4Config};
+
+use super::backlog::REPORT;
+use super::intake::Intake;
 use super::parking::Parking;
 use super::retransmit::{self, EARLY, Schedule, Served, TICK};
-use super::window::{Limits, Window};
-use crate::attributes::ByteSize;
+use super::window::Window;
 use crate::event::{WindowGauge, WindowKind};
-use crate::wire::{Flags, Header, Hints, ProtId, header::NakAckHeader};
+use crate::wire::{Flags, Header, Hints, header::NakAckHeader};
 use crate::{
-    Answer, Batch, Cx, Dir, Duration, Event, Flow, Group, Interests, Message, Protocol, Query,
+    Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query,
     Service, Spec, TimerKey, Trace, Traffic, Uuid,
 };
+use acks::Acks;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use announce::{ANNOUNCE, Own};
+use config::Purging;
 use early::{Early, Heard};
 use serve::Resent;
 
-crate::attributes! {
-    /// Reliable multicast (JGroups `NAKACK2`).
-    pub struct Nakack2Config for "NAKACK2" {
-        /// How often missing messages are asked for again and the last number is announced again.
-        /// Default 1 s.
-        xmit_interval: Duration = Duration::from_secs(1),
-        /// How long a message must be missing before it is asked for the first time, ahead of the
-        /// rounds. Grows by itself where messages arrive out of order. Not below what the network
-        /// reorders by; from xmit_interval on there are no early requests. Default 5 ms. Not in
-        /// JGroups.
-        gap_delay: Duration = Duration::from_millis(5),
-        /// How long after the last multicast of a burst its number is announced for the first time.
-        /// Default 20 ms. Not in JGroups, which announces in the next round.
-        announce_delay: Duration = Duration::from_millis(20),
-        /// Announce the last number of a burst at all. Default true.
-        resend_last_seqno: bool = true,
-        /// Send missing messages again by multicast, for transports where that costs one packet.
-        /// Default true; the TCP presets set false.
-        use_mcast_xmit: bool = true,
-        /// Numbers that one request may span, as a bound of its size (8 per byte). Default 9,600,
-        /// which fits a packet of 1,400 bytes.
-        max_xmit_req_size: u32 = 9600,
-        /// Drop messages of others once they are delivered, instead of keeping them until stable
-        /// to serve them when their sender is gone. Default false (JGroups: true).
-        discard_delivered_msgs: bool = false,
-        /// Bytes of delivered messages kept per sender; beyond it the oldest go. Not below twice
-        /// STABLE.max_bytes plus MFC.max_credits. Default 12 MB. Not in JGroups.
-        retain_limit: ByteSize = ByteSize(12_000_000),
-        /// Bytes of own multicasts that are not stable from which on no more are admitted, until
-        /// three quarters of it are left. 0, the default: three times STABLE.max_bytes plus twice
-        /// MFC.max_credits, put in when the stack is built; no limit where STABLE does not report
-        /// by volume. Not in JGroups.
-        own_limit: ByteSize = ByteSize(0),
-        /// Multicasts per sender that wait until the join is complete. Default 50.
-        become_server_queue_size: u32 = 50,
-    }
-}
-
 /// The layer.
 #[derive(Debug)]
-pub struct Nakack2 {
-    config: Nakack2Config,
+pub struct ReliableMulticast {
+    settings: MulticastSettings,
     own: Own,
+    /// Acknowledgements, in the dialect that has them.
+    acks: Option<Acks>,
     senders: BTreeMap<Uuid, Sender>,
     phase: Phase,
     heard: Heard,
@@ -96,6 +69,8 @@ enum Phase {
 #[derive(Debug)]
 struct Sender {
     window: Window,
+    /// What is acknowledged of it, in the dialect that does that.
+    intake: Intake,
     /// Rounds of requests in a row that nothing came back for.
     unanswered: u32,
     /// Messages went before they were stable, and that was said.
@@ -117,13 +92,21 @@ struct Counters {
     from_non_members: u64,
 }
 
-impl Nakack2 {
+impl ReliableMulticast {
     /// The layer with this configuration.
     #[must_use]
-    pub fn new(config: Nakack2Config) -> Self {
-        let schedule =
-            Schedule::new(config.xmit_interval, config.gap_delay, config.max_xmit_req_size);
+    pub fn new(config: impl Into<MulticastSettings>) -> Self {
+        Self::with(config.into())
+    }
+
+    fn with(settings: MulticastSettings) -> Self {
+        let s = &settings;
         Self {
+            schedule: Schedule::new(s.xmit_interval, s.gap_delay, s.max_xmit_req_size),
+            acks: match s.purging {
+                Purging::ByStability { .. } => None,
+                Purging::ByAcknowledgement(capacity) => Some(Acks::new(capacity)),
+            },
             own: Own::default(),
             senders: BTreeMap::new(),
             phase: Phase::Joining(Early::default()),
@@ -132,9 +115,8 @@ impl Nakack2 {
             resent: Resent::default(),
             served: Served::default(),
             parking: Parking::default(),
-            schedule,
             counters: Counters::default(),
-            config,
+            settings,
         }
     }
 
@@ -142,17 +124,30 @@ impl Nakack2 {
     fn reset(&mut self, cx: &mut Cx<'_>) {
         self.schedule.reset(cx);
         cx.disarm(ANNOUNCE);
-        *self = Self::new(self.config.clone());
+        cx.disarm(REPORT);
+        *self = Self::with(self.settings);
     }
 
-    fn limits(&self) -> Limits {
-        let bytes = self.config.retain_limit.0;
-        Limits { held: bytes, kept: (!self.config.discard_delivered_msgs).then_some(bytes) }
+    /// Gives a multicast its number and keeps a copy.
+    fn number(&mut self, msg: &mut Message, cx: &mut Cx<'_>) {
+        let id = self.settings.id;
+        let seqno = self.own.window.append(|n| {
+            msg.headers.put(id, Header::NakAck(NakAckHeader::Msg(n)));
+            msg.wire.clone()
+        });
+        if msg.hints.contains(Hints::DONT_LOOPBACK) {
+            // No copy will come back: it counts as delivered here and now.
+            self.own.window.mark_delivered(seqno);
+        }
+        self.counters.sent += 1;
+        cx.trace(|| Trace::Multicast { seqno });
+        self.own.sent(&self.settings, cx);
     }
 
     /// Asks for what `which` finds missing, sender by sender.
     fn request_missing(&mut self, cx: &mut Cx<'_>, early: bool) {
         let schedule = &self.schedule;
+        let others_keep = self.acks.is_none();
         let mut requests = Vec::new();
         for (member, sender) in &mut self.senders {
             let gaps = &mut sender.window.gaps;
@@ -164,7 +159,7 @@ impl Nakack2 {
             if lists.is_empty() {
                 continue;
             }
-            let whom = sender.whom_to_ask(*member, early, cx);
+            let whom = sender.whom_to_ask(*member, early, others_keep, cx);
             requests.extend(lists.into_iter().map(|l| (whom, *member, l)));
         }
         for (from, of, list) in requests {
@@ -174,7 +169,7 @@ impl Nakack2 {
             let range = retransmit::range(&list);
             cx.trace(|| Trace::XmitRequested { from, of, count, range });
             let header = Header::NakAck(NakAckHeader::XmitReq(Some(of.into())));
-            cx.send_down(retransmit::request(from.into(), ProtId::NAKACK2, header, list));
+            cx.send_down(retransmit::request(from.into(), self.settings.id, header, list));
         }
         for sender in self.senders.values() {
             self.schedule.watch(&sender.window.gaps, cx);
@@ -197,12 +192,12 @@ impl Nakack2 {
 impl Sender {
     /// The sender itself; when it did not answer two rounds, every other time somebody else, who
     /// may have kept the message.
-    fn whom_to_ask(&mut self, of: Uuid, early: bool, cx: &mut Cx<'_>) -> Uuid {
+    fn whom_to_ask(&mut self, of: Uuid, early: bool, others_keep: bool, cx: &mut Cx<'_>) -> Uuid {
         if early {
             return of;
         }
         self.unanswered = self.unanswered.saturating_add(1);
-        if self.unanswered <= 2 || self.unanswered.is_multiple_of(2) {
+        if !others_keep || self.unanswered <= 2 || self.unanswered.is_multiple_of(2) {
             return of;
         }
         let local = cx.local();
@@ -212,12 +207,17 @@ impl Sender {
     }
 }
 
-impl Protocol for Nakack2 {
+impl Protocol for ReliableMulticast {
     fn spec(&self) -> Spec {
         Spec {
-            name: "NAKACK2",
-            id: Some(ProtId::NAKACK2),
-            interests: Interests { down: Traffic::Multicast, events: true, ..Interests::default() },
+            name: self.settings.name,
+            id: Some(self.settings.id),
+            interests: Interests {
+                down: Traffic::Multicast,
+                events: true,
+                consumed: self.acks.is_some(),
+                ..Interests::default()
+            },
             provides: &[Service::ReliableMulticast],
             needs_below: &[Service::Transport],
             needs_above: &[Service::Membership],
@@ -226,9 +226,15 @@ impl Protocol for Nakack2 {
 
     fn start(&mut self, cx: &mut Cx<'_>) {
         self.reset(cx);
+        if let Some(acks) = &mut self.acks {
+            acks.start(cx);
+        }
     }
 
     fn stop(&mut self, cx: &mut Cx<'_>) {
+        if let Some(acks) = &mut self.acks {
+            acks.stop(cx);
+        }
         self.reset(cx);
     }
 
@@ -236,17 +242,13 @@ impl Protocol for Nakack2 {
         if msg.has(Flags::NO_RELIABILITY) {
             return Flow::Pass;
         }
-        let seqno = self.own.window.append(|n| {
-            msg.headers.put(ProtId::NAKACK2, Header::NakAck(NakAckHeader::Msg(n)));
-            msg.wire.clone()
-        });
-        if msg.hints.contains(Hints::DONT_LOOPBACK) {
-            // No copy will come back: it counts as delivered here and now.
-            self.own.window.mark_delivered(seqno);
+        if self.admit(msg, cx) == Flow::Stop {
+            return Flow::Stop;
         }
-        self.counters.sent += 1;
-        cx.trace(|| Trace::Multicast { seqno });
-        self.own.sent(&self.config, cx);
+        self.number(msg, cx);
+        if msg.hints.contains(Hints::DONT_LOOPBACK) {
+            self.purge_own(cx);
+        }
         self.watch_own_window(cx);
         Flow::Pass
     }
@@ -257,8 +259,8 @@ impl Protocol for Nakack2 {
         } else if batch.src == cx.local() {
             self.receive_own(batch, cx);
         } else if let Phase::Joining(early) = &mut self.phase {
-            let most = self.config.become_server_queue_size as usize;
-            early.set_aside(batch, most, &mut self.parking, cx);
+            let (id, most) = (self.settings.id, self.settings.early_messages);
+            early.set_aside(batch, id, most, &mut self.parking, cx);
         } else {
             self.receive(batch, cx);
         }
@@ -279,17 +281,26 @@ impl Protocol for Nakack2 {
             }
             TICK => {
                 self.schedule.tick_fired();
+                self.acknowledge_all(cx);
                 self.request_missing(cx, false);
             }
+            REPORT => self.report(cx),
             _ => self.announce(cx),
         }
+    }
+
+    fn on_consumed(&mut self, what: &Consumed, cx: &mut Cx<'_>) {
+        self.consumed(what, cx);
     }
 
     fn answer(&self, q: &Query, group: &Group) -> Option<Answer> {
         match q {
             Query::Digest => Some(Answer::Digest(self.digest(group))),
             Query::DigestOf(member) => Some(Answer::Digest(self.digest_of(*member, group))),
-            Query::OwnRoom => Some(Answer::Bytes(self.own_room(group))),
+            Query::OwnRoom => self.own_room(group).map(Answer::Bytes),
+            Query::Room { dest: None, bytes, .. } => {
+                self.room(*bytes as u64, group.local).map(Answer::Room)
+            }
             Query::Windows => {
                 let own = Self::gauge(group.local, &self.own.window);
                 let others = self.senders.iter().map(|(m, s)| Self::gauge(*m, &s.window));
@@ -320,6 +331,10 @@ impl Protocol for Nakack2 {
         out("size_of_all_messages", own.bytes() + windows().map(Window::bytes).sum::<u64>());
         out("num_kept_messages", own.messages() + windows().map(Window::messages).sum::<u64>());
         out("evicted_unstable_messages", windows().map(Window::evicted).sum());
+        if let Some(acks) = &self.acks {
+            acks.inspect(own, out);
+            out("unconsumed_messages", self.senders.values().map(|s| s.intake.unconsumed()).sum());
+        }
     }
 }
 

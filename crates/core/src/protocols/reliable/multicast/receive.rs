@@ -2,29 +2,29 @@
 //! batch take this path.
 
 use super::super::window::Taken;
-use super::{Nakack2, Phase};
+use super::{Phase, ReliableMulticast};
 use crate::wire::{Flags, Header, ProtId, header::NakAckHeader};
 use crate::{Batch, Cx, DropReason, Message, Trace};
 
-/// What the NAKACK2 header of a message says, if it has one.
-fn header(m: &Message) -> Option<&NakAckHeader> {
-    match m.headers.get(ProtId::NAKACK2)? {
+/// What our header of a message says, if it has one.
+fn header(m: &Message, id: ProtId) -> Option<&NakAckHeader> {
+    match m.headers.get(id)? {
         Header::NakAck(h) => Some(h),
         _ => None,
     }
 }
 
-impl Nakack2 {
+impl ReliableMulticast {
     /// Multicasts of another member. What stays in the batch is delivered by the caller.
     pub(super) fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let src = batch.src;
+        let (src, id) = (batch.src, self.settings.id);
         let Some(sender) = self.senders.get_mut(&src) else {
             return self.drop_foreign(batch, cx);
         };
         let window = &mut sender.window;
         let parking = &mut self.parking;
         let received = &mut self.counters.received;
-        batch.retain(|m| match header(m) {
+        batch.retain(|m| match header(m, id) {
             None => true,
             Some(NakAckHeader::Msg(n)) => match window.take_in(*n, m, cx.now, parking) {
                 Taken::Deliver => {
@@ -39,6 +39,7 @@ impl Nakack2 {
             },
             Some(NakAckHeader::HighestSeqno(n)) => {
                 window.note_highest(*n, cx.now);
+                sender.intake.owe();
                 false
             }
             Some(NakAckHeader::XmitRsp(_) | NakAckHeader::XmitReq(_) | NakAckHeader::Ack(_)) => {
@@ -59,17 +60,16 @@ impl Nakack2 {
             cx.trace(|| Trace::KeptNoLonger { of: src });
         }
         self.schedule.watch(&sender.window.gaps, cx);
+        self.count_and_acknowledge(src, [batch, &mut released], cx);
         cx.deliver_up(released);
     }
 
     /// A sender without window: not a member, or not yet.
     fn drop_foreign(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let src = batch.src;
+        let (src, id) = (batch.src, self.settings.id);
         batch.retain(|m| {
-            if header(m).is_none() {
-                return true;
-            }
-            self.heard.note(src, m);
+            let Some(header) = header(m, id) else { return true };
+            self.heard.note(src, header);
             self.counters.from_non_members += 1;
             cx.drop_from_peer(DropReason::NotAMember, Some(src));
             false
@@ -79,9 +79,10 @@ impl Nakack2 {
     /// Our own copies, back from the transport: they are in the window already.
     pub(super) fn receive_own(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let window = &mut self.own.window;
-        let src = batch.src;
+        let (src, id) = (batch.src, self.settings.id);
+        let mut early = Batch::new(src, true, true);
         let mut upto = window.delivered();
-        batch.retain(|m| match header(m) {
+        batch.retain(|m| match header(m, id) {
             None => true,
             Some(NakAckHeader::Msg(n)) => {
                 let next = *n == window.delivered().wrapping_add(1);
@@ -100,23 +101,29 @@ impl Nakack2 {
         let mut released = Batch::new(src, true, false);
         while upto.wrapping_sub(window.delivered()) > 0 {
             let Some(m) = window.release() else { break };
-            if m.has(Flags::OOB) {
-                cx.deliver_up(Batch::of(src, m.into()));
+            let to = if m.has(Flags::OOB) {
+                &mut early
             } else if batch.oob {
-                released.push(m.into());
+                &mut released
             } else {
-                batch.push(m.into());
-            }
+                &mut *batch
+            };
+            to.push(m.into());
         }
+        for b in [&mut early, &mut released, batch] {
+            self.count_own(b, cx);
+        }
+        self.purge_own(cx);
+        cx.deliver_up(early);
         cx.deliver_up(released);
     }
 
     /// Unicasts with our header: requests, and messages that are sent again to us alone. Those are
     /// multicasts: they leave the unicast they came in.
     pub(super) fn receive_unicasts(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let src = batch.src;
+        let (src, id) = (batch.src, self.settings.id);
         let (mut regular, mut oob) = (Batch::new(src, true, false), Batch::new(src, true, true));
-        batch.retain(|m| match header(m) {
+        batch.retain(|m| match header(m, id) {
             None => true,
             Some(NakAckHeader::XmitReq(of)) => {
                 let of = of.as_ref().and_then(crate::wire::Address::uuid);
@@ -127,12 +134,16 @@ impl Nakack2 {
                 let seqno = *n;
                 let mut m = core::mem::take(m);
                 m.dest = None;
-                m.headers.put(ProtId::NAKACK2, Header::NakAck(NakAckHeader::Msg(seqno)));
+                m.headers.put(id, Header::NakAck(NakAckHeader::Msg(seqno)));
                 if m.has(Flags::OOB) {
                     oob.push(m)
                 } else {
                     regular.push(m)
                 }
+                false
+            }
+            Some(NakAckHeader::Ack(n)) if self.acks.is_some() => {
+                self.acknowledged(src, *n, cx);
                 false
             }
             Some(_) => {

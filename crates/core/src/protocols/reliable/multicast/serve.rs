@@ -5,8 +5,8 @@
 //! is answered with it. Who asks again did not get it and is answered alone.
 
 use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
-use super::Nakack2;
-use crate::wire::{Header, Hints, ProtId, header::NakAckHeader};
+use super::ReliableMulticast;
+use crate::wire::{Header, Hints, header::NakAckHeader};
 use crate::{Cx, DropReason, Duration, Message, Time, Trace, Uuid};
 use alloc::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Resent {
     }
 }
 
-impl Nakack2 {
+impl ReliableMulticast {
     /// `requester` asks for messages of `of`.
     pub(super) fn serve(
         &mut self,
@@ -73,7 +73,7 @@ impl Nakack2 {
             Some(s) => &s.window,
             None => return cx.drop_from_peer(DropReason::Stale, Some(requester)),
         };
-        let to_all = self.config.use_mcast_xmit && own && self.senders.len() > 1;
+        let to_all = self.settings.use_mcast_xmit && own && self.senders.len() > 1;
         let mut bytes = 0;
         for seqno in list.iter().take(MOST_RESENT) {
             let Some(kept) = window.get(seqno) else {
@@ -84,7 +84,7 @@ impl Nakack2 {
                 return;
             }
             let how = if to_all {
-                self.resent.how(seqno, requester, cx.now, self.config.xmit_interval)
+                self.resent.how(seqno, requester, cx.now, self.settings.xmit_interval)
             } else {
                 How::Alone
             };
@@ -97,7 +97,7 @@ impl Nakack2 {
                 How::Alone => {
                     copy.dest = Some(requester.into());
                     let header = Header::NakAck(NakAckHeader::XmitRsp(seqno));
-                    copy.headers.put(ProtId::NAKACK2, header);
+                    copy.headers.put(self.settings.id, header);
                     self.counters.xmit_rsps_sent += 1;
                     Some(requester)
                 }

@@ -1,14 +1,15 @@
 //! Reliable multicast between small stacks: loss, order, joining, leaving, stability.
 
 use super::*;
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, ByteSize};
 use crate::testkit::{Solo, exchange, id, pass_time, view};
-use crate::wire::{self, Address, Body, SeqnoPair};
-use crate::{AppEvent, Digest, DropReason, Time};
+use crate::wire::{self, Address, Body, ProtId, SeqnoPair};
+use crate::{AppEvent, Digest, DropReason, Duration, Time};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+mod acks;
 mod joining;
 mod loss;
 mod order;
@@ -23,7 +24,8 @@ fn tcp() -> Nakack2Config {
 
 /// A member of a group of these, ready to receive.
 fn member(me: u64, all: &[u64], config: Nakack2Config) -> Solo {
-    let mut s = Solo::new(me, [Box::new(Nakack2::new(config)) as Box<dyn Protocol>].into());
+    let mut s =
+        Solo::new(me, [Box::new(ReliableMulticast::new(config)) as Box<dyn Protocol>].into());
     s.install(view(1, all));
     s.event_down(Event::BecomeServer);
     s

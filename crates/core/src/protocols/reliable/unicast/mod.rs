@@ -1,4 +1,4 @@
-//! UNICAST3: reliable unicast. Each direction between two members is a connection of its own, named
+//! Reliable unicast. Each direction between two members is a connection of its own, named
 //! by a number of the sender; its messages are numbered from 1, acknowledged cumulatively, and asked
 //! for when missing.
 //!
@@ -7,60 +7,46 @@
 //! before there is any view (the request to join needs it) and ends by idleness, or some time after
 //! its peer left; what a peer that is not in the view never acknowledges is given up after
 //! `max_retransmit_time`.
+//!
+//! Two dialects differ in what is acknowledged and what may be sent: with UNICAST3 what has arrived,
+//! without a limit; with UNICAST4 what was consumed, and senders wait ([`capacity`]).
 
 mod aside;
+mod capacity;
+mod config;
 mod receive;
 mod send;
 
+pub use config::{Unicast3Config, Unicast4Config, UnicastSettings};
+
+use super::backlog::REPORT;
 use super::parking::Parking;
 use super::retransmit::{EARLY, Schedule, Served, TICK};
 use super::window::Window;
+use crate::batch::Marks;
 use crate::event::{WindowGauge, WindowKind};
 use crate::wire::{self, Body, Flags, Header, ProtId, header::UnicastHeader};
 use crate::{
-    Answer, Batch, Cx, Dir, Duration, Event, Flow, Group, Interests, Message, Protocol, Query,
-    Service, Spec, Time, TimerKey, Traffic, Uuid, View,
+    Answer, Batch, Consumed, Cx, Dir, Duration, Event, Flow, Group, Interests, Message, Protocol,
+    Query, Service, Spec, Time, TimerKey, Traffic, Uuid, View,
 };
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use aside::Aside;
+use capacity::Bounds;
 use receive::ReceiveConnection;
 use send::SendConnection;
-
-crate::attributes! {
-    /// Reliable unicast (JGroups `UNICAST3`).
-    pub struct Unicast3Config for "UNICAST3" {
-        /// How often missing messages are asked for again, acknowledgements are sent at the latest,
-        /// and a last message that nobody acknowledged is sent again. Default 500 ms.
-        xmit_interval: Duration = Duration::from_millis(500),
-        /// How long a message must be missing before it is asked for the first time, ahead of the
-        /// rounds; see the attribute of NAKACK2. Default 5 ms. Not in JGroups.
-        gap_delay: Duration = Duration::from_millis(5),
-        /// After so many messages an acknowledgement is sent at once. Default 100.
-        ack_threshold: u32 = 100,
-        /// Numbers that one request may span, as a bound of its size (8 per byte). Default 9,600,
-        /// which fits a packet of 1,400 bytes.
-        max_xmit_req_size: u32 = 9600,
-        /// A connection without traffic is closed after this; 0: never. Default 2 minutes.
-        conn_expiry_timeout: Duration = Duration::from_secs(120),
-        /// A connection to a member that left is removed after this. Default 4 minutes.
-        conn_close_timeout: Duration = Duration::from_secs(240),
-        /// Messages to a peer that is not in the view are given up when it acknowledges nothing
-        /// for this long. Default 1 minute.
-        max_retransmit_time: Duration = Duration::from_secs(60),
-        /// The least time between two requests for the first message of the same peer. Default 2 s.
-        sync_min_interval: Duration = Duration::from_secs(2),
-    }
-}
 
 /// Connections are looked through for those that have expired.
 const REAP: TimerKey = TimerKey(3);
 
 /// The layer.
 #[derive(Debug)]
-pub struct Unicast3 {
-    config: Unicast3Config,
+pub struct ReliableUnicast {
+    settings: UnicastSettings,
+    /// What windows hold at most, in the dialect that bounds them.
+    bounds: Option<Bounds>,
     sends: BTreeMap<Uuid, SendConnection>,
     receives: BTreeMap<Uuid, ReceiveConnection>,
     aside: Aside,
@@ -115,25 +101,29 @@ struct Counters {
     given_up: u64,
 }
 
-impl Unicast3 {
+impl ReliableUnicast {
     /// The layer with this configuration.
     #[must_use]
-    pub fn new(config: Unicast3Config) -> Self {
-        let schedule =
-            Schedule::new(config.xmit_interval, config.gap_delay, config.max_xmit_req_size);
+    pub fn new(config: impl Into<UnicastSettings>) -> Self {
+        Self::with(config.into())
+    }
+
+    fn with(settings: UnicastSettings) -> Self {
+        let s = &settings;
         Self {
+            schedule: Schedule::new(s.xmit_interval, s.gap_delay, s.max_xmit_req_size),
+            bounds: s.capacity.map(Bounds::new),
             sends: BTreeMap::new(),
             receives: BTreeMap::new(),
             aside: Aside::default(),
             view: None,
             next_conn_id: 0,
             last_stamp: 0,
-            schedule,
             served: Served::default(),
             parking: Parking::default(),
             reaping: false,
             counters: Counters::default(),
-            config,
+            settings,
         }
     }
 
@@ -141,7 +131,8 @@ impl Unicast3 {
         self.schedule.reset(cx);
         cx.disarm(REAP);
         let (next_conn_id, last_stamp) = (self.next_conn_id, self.last_stamp);
-        *self = Self { next_conn_id, last_stamp, ..Self::new(self.config.clone()) };
+        cx.disarm(REPORT);
+        *self = Self { next_conn_id, last_stamp, ..Self::with(self.settings) };
     }
 
     /// The next stamp of an acknowledgement or a request for the first message. 0 means none.
@@ -164,7 +155,7 @@ impl Unicast3 {
     fn reap_later(&mut self, cx: &mut Cx<'_>) {
         if !self.reaping {
             self.reaping = true;
-            let longest = self.config.conn_close_timeout.max(self.config.conn_expiry_timeout);
+            let longest = self.settings.conn_close_timeout.max(self.settings.conn_expiry_timeout);
             let pause = (longest / 8).max(Duration::from_secs(1));
             cx.arm(REAP, cx.now + pause);
         }
@@ -174,7 +165,7 @@ impl Unicast3 {
         self.reaping = false;
         self.reap_sends(cx);
         self.reap_receives(cx.now);
-        self.aside.expire(cx.now, self.config.max_retransmit_time);
+        self.aside.expire(cx.now, self.settings.max_retransmit_time);
         if !self.sends.is_empty() || !self.receives.is_empty() || !self.aside.is_empty() {
             self.reap_later(cx);
         }
@@ -183,7 +174,7 @@ impl Unicast3 {
     /// Whether a connection with this standing, last used then, is to be removed.
     fn is_over(&self, standing: Standing, used_at: Time, idle: Duration, now: Time) -> bool {
         let left = match standing {
-            Standing::Closing { since } => now.since(since) >= self.config.conn_close_timeout,
+            Standing::Closing { since } => now.since(since) >= self.settings.conn_close_timeout,
             Standing::Open => false,
         };
         left || (!idle.is_zero() && now.since(used_at) >= idle)
@@ -215,10 +206,8 @@ impl Unicast3 {
         self.view = Some(Arc::clone(v));
     }
 
-    fn control(to: Uuid, flags: Flags, header: UnicastHeader) -> wire::Message {
-        wire::Message::unicast(to, Body::Empty)
-            .with_flags(flags)
-            .with_header(ProtId::UNICAST3, Header::Unicast(header))
+    fn control(&self, to: Uuid, flags: Flags, header: UnicastHeader) -> wire::Message {
+        control(self.settings.id, to, flags, header)
     }
 
     fn gauge(peer: Uuid, kind: WindowKind, w: &Window) -> WindowGauge {
@@ -234,20 +223,33 @@ impl Unicast3 {
     }
 }
 
-/// What the UNICAST3 header of a message says, if it has one.
-fn header(m: &Message) -> Option<UnicastHeader> {
-    match m.headers.get(ProtId::UNICAST3)? {
+/// An empty message with this header.
+fn control(id: ProtId, to: Uuid, flags: Flags, header: UnicastHeader) -> wire::Message {
+    let m = wire::Message::unicast(to, Body::Empty).with_flags(flags);
+    m.with_header(id, Header::Unicast(header))
+}
+
+/// What our header of a message says, if it has one.
+fn header(m: &Message, id: ProtId) -> Option<UnicastHeader> {
+    match m.headers.get(id)? {
         Header::Unicast(h) => Some(*h),
         _ => None,
     }
 }
 
-impl Protocol for Unicast3 {
+impl Protocol for ReliableUnicast {
     fn spec(&self) -> Spec {
         Spec {
-            name: "UNICAST3",
-            id: Some(ProtId::UNICAST3),
-            interests: Interests { down: Traffic::Unicast, events: true, ..Interests::default() },
+            name: self.settings.name,
+            id: Some(self.settings.id),
+            interests: Interests {
+                down: Traffic::Unicast,
+                // Our own messages to ourselves have no header and are counted too.
+                up: if self.bounds.is_some() { Traffic::Unicast } else { Traffic::None },
+                events: true,
+                consumed: self.bounds.is_some(),
+                ..Interests::default()
+            },
             provides: &[Service::ReliableUnicast],
             needs_below: &[Service::Transport],
             needs_above: &[],
@@ -256,31 +258,52 @@ impl Protocol for Unicast3 {
 
     fn start(&mut self, cx: &mut Cx<'_>) {
         self.reset(cx);
+        if let Some(bounds) = &mut self.bounds {
+            bounds.start(cx);
+        }
     }
 
     fn stop(&mut self, cx: &mut Cx<'_>) {
-        // Peers would otherwise repeat what we have (JGRP-1755).
+        self.refuse_all(cx);
+        // Peers would otherwise repeat what we have (JGRP-1755). Nobody will consume it any more.
+        self.receives.values_mut().for_each(|c| c.intake.renew(0));
         self.acknowledge_all(cx);
         self.reset(cx);
     }
 
     fn down(&mut self, msg: &mut Message, cx: &mut Cx<'_>) -> Flow {
         let peer = msg.dest.as_ref().and_then(wire::Address::uuid);
-        if let Some(peer) = peer.filter(|p| *p != cx.local() && !msg.has(Flags::NO_RELIABILITY)) {
+        let Some(peer) = peer.filter(|_| !msg.has(Flags::NO_RELIABILITY)) else {
+            return Flow::Pass;
+        };
+        if self.admit(peer, msg, cx) == Flow::Stop {
+            return Flow::Stop;
+        }
+        if peer != cx.local() {
             self.number(peer, msg, cx);
         }
         Flow::Pass
     }
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        if !batch.multicast && batch.src != cx.local() {
+        if batch.multicast {
+            return;
+        }
+        if batch.src == cx.local() {
+            self.count_own(batch, cx);
+        } else if batch.marks().meets(Marks::of(self.settings.id)) {
             self.receive(batch, cx);
         }
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
-        if let (Dir::Down, Event::View(v)) = (dir, ev) {
-            self.install(v, cx.now);
+        match (dir, ev) {
+            (Dir::Down, Event::View(v)) => {
+                self.install(v, cx.now);
+                self.bound_by(v, cx);
+            }
+            (Dir::Down, other) => self.hear_of_bounds(other, cx),
+            (Dir::Up, _) => {}
         }
         Flow::Pass
     }
@@ -292,12 +315,20 @@ impl Protocol for Unicast3 {
                 self.request_missing(cx, true);
             }
             TICK => self.tick(cx),
+            REPORT => self.report(cx),
             _ => self.reap(cx),
         }
     }
 
-    fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
+    fn on_consumed(&mut self, what: &Consumed, cx: &mut Cx<'_>) {
+        self.consumed(what, cx);
+    }
+
+    fn answer(&self, q: &Query, group: &Group) -> Option<Answer> {
         match q {
+            Query::Room { dest: Some(peer), bytes, .. } => {
+                self.room(*peer, *bytes as u64, group).map(Answer::Room)
+            }
             Query::Windows => {
                 let sends = self.sends.iter();
                 let sends = sends.map(|(m, c)| Self::gauge(*m, WindowKind::UnicastSend, &c.window));
@@ -328,6 +359,10 @@ impl Protocol for Unicast3 {
         out("unacked_bytes", self.sends.values().map(|s| s.window.bytes()).sum());
         out("missing_messages", self.receives.values().map(|r| r.window.gaps.count()).sum());
         out("undelivered_bytes", self.receives.values().map(|r| r.window.bytes()).sum());
+        if let Some(bounds) = &self.bounds {
+            bounds.inspect(out);
+            out("unconsumed_messages", self.receives.values().map(|r| r.intake.unconsumed()).sum());
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The receiving half of a connection: into the window and up in order, acknowledged when enough
 //! came or the round is over, asked for when missing.
 
+use super::super::intake::Intake;
 use super::super::retransmit;
 use super::super::window::{Limits, Taken, Window};
 use super::aside::Offered;
-use super::{Standing, Unicast3, header};
+use super::{ReliableUnicast, Standing, header};
 use crate::protocols::gms::holding_cost;
 use crate::wire::{Flags, ProtId, header::UnicastHeader};
 use crate::{Answer, Batch, Cx, DropReason, Duration, Message, Query, Time, Uuid};
@@ -15,10 +16,20 @@ use alloc::vec::Vec;
 pub(super) struct ReceiveConnection {
     pub(super) window: Window,
     pub(super) standing: Standing,
+    /// What the application has consumed of it, in the dialect that acknowledges that.
+    pub(super) intake: Intake,
     conn_id: i16,
     /// Messages since the last acknowledgement.
     unacknowledged: u32,
     used_at: Time,
+}
+
+impl ReceiveConnection {
+    /// Whether the sender is to be told something: where windows are bounded, only what it does not
+    /// know.
+    fn owes(&self, upto: i64, bounded: bool) -> bool {
+        self.intake.has_news(upto) || (!bounded && self.unacknowledged > 0)
+    }
 }
 
 /// What a waiting message counts beside its payload when the room above is reckoned.
@@ -69,14 +80,14 @@ fn is_newer(id: i16, than: i16) -> bool {
     ahead != 0 && ahead < 1 << 14
 }
 
-impl Unicast3 {
+impl ReliableUnicast {
     /// Unicasts of another member. What stays in the batch is delivered by the caller.
     pub(super) fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let peer = batch.src;
+        let (peer, id) = (batch.src, self.settings.id);
         let mut early = Batch::new(peer, false, true);
         let mut data = false;
         let mut room = self.room_above(peer, cx);
-        batch.retain(|m| match header(m) {
+        batch.retain(|m| match header(m, id) {
             None => true,
             Some(UnicastHeader::Data { .. }) if !room.admits(m) => {
                 // Not acknowledged, so its sender sends it again.
@@ -158,7 +169,10 @@ impl Unicast3 {
             Taken::Deliver | Taken::Held => conn.unacknowledged += 1,
             Taken::Refused(DropReason::OverLimit) => {}
             // A copy: the sender does not know that we have it, so it is told at once.
-            Taken::Refused(_) => conn.unacknowledged = self.config.ack_threshold,
+            Taken::Refused(_) => {
+                conn.unacknowledged = self.settings.ack_threshold;
+                conn.intake.owe();
+            }
         }
         match taken {
             Taken::Deliver => {
@@ -189,7 +203,9 @@ impl Unicast3 {
             return false;
         }
         let limits = Limits { held: HELD, kept: None };
+        let intake = self.new_intake(seqno.wrapping_sub(1));
         let conn = ReceiveConnection {
+            intake,
             window: Window::new(seqno.wrapping_sub(1), limits),
             standing: Standing::Open,
             conn_id,
@@ -226,14 +242,14 @@ impl Unicast3 {
         m: &mut Message,
         cx: &mut Cx<'_>,
     ) {
-        let pause = self.config.sync_min_interval;
+        let pause = self.settings.sync_min_interval;
         self.parking.park(m);
         match self.aside.offer(peer, conn_id, seqno, m, cx.now, pause) {
             Offered::Ask => {
                 let timestamp = self.next_stamp();
                 let ask = UnicastHeader::SendFirstSeqno { timestamp };
                 self.counters.first_asked += 1;
-                cx.send_down(Self::control(peer, Flags::OOB | Flags::NO_FC, ask));
+                cx.send_down(self.control(peer, Flags::OOB | Flags::NO_FC, ask));
             }
             Offered::Wait => {}
             Offered::Full => cx.drop_from_peer(DropReason::OverLimit, Some(peer)),
@@ -258,11 +274,8 @@ impl Unicast3 {
             to.push(m.into());
         }
         self.schedule.watch(&conn.window.gaps, cx);
-        if conn.unacknowledged >= self.config.ack_threshold {
-            self.acknowledge(peer, cx);
-        } else if conn.unacknowledged > 0 {
-            self.schedule.tick_later(cx);
-        }
+        self.count(peer, [&mut early, &mut released, batch], cx);
+        self.acknowledge_if_due(peer, cx);
         cx.deliver_up(early);
         cx.deliver_up(released);
     }
@@ -273,20 +286,45 @@ impl Unicast3 {
         }
     }
 
+    /// Tells `peer` what we have of it, if it is enough or asked for; else in the next round.
+    pub(super) fn acknowledge_if_due(&mut self, peer: Uuid, cx: &mut Cx<'_>) {
+        let Some(conn) = self.receives.get(&peer) else { return };
+        let upto = self.ackable(conn, cx);
+        let due = match &self.settings.capacity {
+            None => conn.unacknowledged >= self.settings.ack_threshold,
+            Some(c) => conn.intake.is_due(upto, c) || conn.intake.is_owed(),
+        };
+        if due {
+            self.acknowledge(peer, cx);
+        } else if conn.owes(upto, self.settings.capacity.is_some()) {
+            self.schedule.tick_later(cx);
+        }
+    }
+
+    /// The highest number that may be acknowledged.
+    fn ackable(&self, conn: &ReceiveConnection, cx: &Cx<'_>) -> i64 {
+        let ahead = self.settings.capacity.as_ref().filter(|_| cx.group().calls_pending);
+        conn.intake.ackable(conn.window.delivered(), ahead)
+    }
+
     /// Tells `peer` what we have of it.
     fn acknowledge(&mut self, peer: Uuid, cx: &mut Cx<'_>) {
         let timestamp = self.next_stamp();
+        let Some(conn) = self.receives.get(&peer) else { return };
+        let seqno = self.ackable(conn, cx);
         let Some(conn) = self.receives.get_mut(&peer) else { return };
         conn.unacknowledged = 0;
-        let (seqno, conn_id) = (conn.window.delivered(), conn.conn_id);
+        conn.intake.tell(seqno);
+        let conn_id = conn.conn_id;
         self.counters.acks_sent += 1;
         let ack = UnicastHeader::Ack { seqno, conn_id, timestamp };
-        cx.send_down(Self::control(peer, Flags::NO_FC, ack));
+        cx.send_down(self.control(peer, Flags::NO_FC, ack));
     }
 
     /// Acknowledges whatever has not been.
     pub(super) fn acknowledge_all(&mut self, cx: &mut Cx<'_>) {
-        let owed = self.receives.iter().filter(|(_, c)| c.unacknowledged > 0);
+        let bounded = self.settings.capacity.is_some();
+        let owed = self.receives.iter().filter(|(_, c)| c.owes(self.ackable(c, cx), bounded));
         for peer in owed.map(|(m, _)| *m).collect::<Vec<_>>() {
             self.acknowledge(peer, cx);
         }
@@ -295,7 +333,7 @@ impl Unicast3 {
     /// Asks for what is missing: early, or in the round. Who is in no view and silent is not asked
     /// for ever: it has left, or died.
     pub(super) fn request_missing(&mut self, cx: &mut Cx<'_>, early: bool) {
-        let (now, patience) = (cx.now, self.config.max_retransmit_time);
+        let (now, patience) = (cx.now, self.settings.max_retransmit_time);
         self.receives.retain(|peer, conn| {
             let silent = now.since(conn.used_at) >= patience || conn.standing.is_past(now);
             cx.is_member(*peer) || conn.window.gaps.is_empty() || !silent
@@ -321,10 +359,12 @@ impl Unicast3 {
 
     /// Removes connections that are over: longer idle than the sender, who closes first.
     pub(super) fn reap_receives(&mut self, now: Time) {
-        let idle = self.config.conn_expiry_timeout * 2;
+        let idle = self.settings.conn_expiry_timeout * 2;
         let over: Vec<Uuid> = self
             .receives
             .iter()
+            // Its sender would begin the connection again with what it delivered already.
+            .filter(|(_, c)| c.intake.unconsumed() == 0)
             .filter(|(_, c)| self.is_over(c.standing, c.used_at, idle, now))
             .map(|(m, _)| *m)
             .collect();

@@ -4,8 +4,8 @@
 
 use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
 use super::super::window::Window;
-use super::{Standing, Unicast3};
-use crate::wire::{Flags, Header, ProtId, SeqnoList, header::UnicastHeader};
+use super::{ReliableUnicast, Standing};
+use crate::wire::{Flags, Header, SeqnoList, header::UnicastHeader};
 use crate::{Cx, DropReason, Duration, Message, Time, Trace, Uuid};
 use alloc::vec::Vec;
 
@@ -62,10 +62,10 @@ impl SendConnection {
     }
 }
 
-impl Unicast3 {
+impl ReliableUnicast {
     /// Gives a message to `peer` its number and keeps a copy.
     pub(super) fn number(&mut self, peer: Uuid, msg: &mut Message, cx: &mut Cx<'_>) {
-        let next_conn_id = &mut self.next_conn_id;
+        let (id, next_conn_id) = (self.settings.id, &mut self.next_conn_id);
         let conn = self.sends.entry(peer).or_insert_with(|| {
             let conn_id = *next_conn_id;
             *next_conn_id = conn_id.wrapping_add(1) & i16::MAX;
@@ -79,7 +79,7 @@ impl Unicast3 {
         let conn_id = conn.conn_id;
         let seqno = conn.window.append(|seqno| {
             let header = UnicastHeader::Data { seqno, conn_id, first: seqno == 1 };
-            msg.headers.put(ProtId::UNICAST3, Header::Unicast(header));
+            msg.headers.put(id, Header::Unicast(header));
             msg.wire.clone()
         });
         self.counters.sent += 1;
@@ -107,6 +107,7 @@ impl Unicast3 {
         }
         if conn.window.acknowledge(seqno) {
             conn.stuck_since = cx.now;
+            self.pump(peer, cx);
         }
     }
 
@@ -123,7 +124,7 @@ impl Unicast3 {
         let header = UnicastHeader::Data { seqno, conn_id: conn.conn_id, first: true };
         let Some(first) = conn.window.get(seqno) else { return };
         let mut first = Message::from(first.clone());
-        first.headers.put(ProtId::UNICAST3, Header::Unicast(header));
+        first.headers.put(self.settings.id, Header::Unicast(header));
         self.resend(peer, seqno, first, cx);
     }
 
@@ -165,8 +166,8 @@ impl Unicast3 {
     /// The highest number goes out again wherever its acknowledgement is overdue. Peers that are not in
     /// the view and stay silent are given up.
     pub(super) fn resend_unacknowledged(&mut self, cx: &mut Cx<'_>) {
-        let give_up = self.config.max_retransmit_time;
-        let (interval, threshold) = (self.config.xmit_interval, self.config.ack_threshold);
+        let give_up = self.settings.max_retransmit_time;
+        let (interval, threshold) = (self.settings.xmit_interval, self.settings.ack_threshold);
         let mut again = Vec::new();
         let mut given_up = 0;
         let mut waiting = false;
@@ -196,7 +197,7 @@ impl Unicast3 {
 
     /// Removes connections that are over; members are told, so that they forget theirs too.
     pub(super) fn reap_sends(&mut self, cx: &mut Cx<'_>) {
-        let idle = self.config.conn_expiry_timeout;
+        let idle = self.settings.conn_expiry_timeout;
         let over: Vec<(Uuid, i16)> = self
             .sends
             .iter()
@@ -208,7 +209,7 @@ impl Unicast3 {
             self.sends.remove(&peer);
             if cx.is_member(peer) {
                 let close = UnicastHeader::Close { conn_id };
-                cx.send_down(Self::control(peer, Flags::NO_FC, close));
+                cx.send_down(self.control(peer, Flags::NO_FC, close));
             }
         }
     }
@@ -221,6 +222,6 @@ impl Unicast3 {
         let range = retransmit::range(&list);
         cx.trace(|| Trace::XmitRequested { from: peer, of: peer, count, range });
         let header = Header::Unicast(UnicastHeader::XmitReq);
-        cx.send_down(retransmit::request(peer.into(), ProtId::UNICAST3, header, list));
+        cx.send_down(retransmit::request(peer.into(), self.settings.id, header, list));
     }
 }

@@ -6,6 +6,7 @@ use crate::{DropReason, Trace};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
+mod capacity;
 mod connections;
 mod loss;
 mod order;
@@ -15,7 +16,7 @@ const ROUND: Duration = Duration::from_millis(500);
 
 /// A member that is in no view.
 fn stranger(me: u64) -> Solo {
-    let layer = Unicast3::new(Unicast3Config::default());
+    let layer = ReliableUnicast::new(Unicast3Config::default());
     Solo::new(me, [Box::new(layer) as Box<dyn Protocol>].into())
 }
 

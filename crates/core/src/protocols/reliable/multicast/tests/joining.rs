@@ -3,7 +3,7 @@
 use super::*;
 
 fn newcomer(me: u64) -> Solo {
-    Solo::new(me, [Box::new(Nakack2::new(tcp())) as Box<dyn Protocol>].into())
+    Solo::new(me, [Box::new(ReliableMulticast::new(tcp())) as Box<dyn Protocol>].into())
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn messages_without_loopback_count_as_delivered_at_once() {
 fn an_own_copy_that_never_came_back_is_delivered_from_the_window() {
     let config = DiscardConfig { up: 1.0, excludes_self: false, ..DiscardConfig::default() };
     let layers: [Box<dyn Protocol>; 2] =
-        [Box::new(Discard::new(config)), Box::new(Nakack2::new(tcp()))];
+        [Box::new(Discard::new(config)), Box::new(ReliableMulticast::new(tcp()))];
     let mut a = Solo::new(1, layers.into());
     a.install(view(1, &[1, 2]));
     a.event_down(Event::BecomeServer);

@@ -42,10 +42,10 @@ fn the_beginning_is_the_lowest_message_that_is_not_acknowledged() {
         a.send(text(2, &n.to_string()), None);
     }
     let ack = UnicastHeader::Ack { seqno: 2, conn_id: 0, timestamp: 1 };
-    a.arrive(2, Unicast3::control(id(1), Flags::NO_FC, ack));
+    a.arrive(2, control(ProtId::UNICAST3, id(1), Flags::NO_FC, ack));
     a.sent();
     let ask = UnicastHeader::SendFirstSeqno { timestamp: 2 };
-    a.arrive(2, Unicast3::control(id(1), Flags::OOB, ask));
+    a.arrive(2, control(ProtId::UNICAST3, id(1), Flags::OOB, ask));
     let sent = a.sent();
     let first = UnicastHeader::Data { seqno: 3, conn_id: 0, first: true };
     assert_eq!(sent.iter().map(unicast).collect::<Vec<_>>(), [Some(first)]);
@@ -105,9 +105,15 @@ fn an_idle_connection_is_closed_at_both_ends_and_a_new_one_starts_from_one() {
 fn a_close_of_another_connection_is_ignored() {
     let mut b = group(&[1, 2]).remove(1);
     b.arrive(1, data(text(2, "x"), 1, 5, true));
-    b.arrive(1, Unicast3::control(id(2), Flags::NO_FC, UnicastHeader::Close { conn_id: 4 }));
+    b.arrive(
+        1,
+        control(ProtId::UNICAST3, id(2), Flags::NO_FC, UnicastHeader::Close { conn_id: 4 }),
+    );
     assert_eq!(gauge(&b, "num_receive_connections"), 1);
-    b.arrive(1, Unicast3::control(id(2), Flags::NO_FC, UnicastHeader::Close { conn_id: 5 }));
+    b.arrive(
+        1,
+        control(ProtId::UNICAST3, id(2), Flags::NO_FC, UnicastHeader::Close { conn_id: 5 }),
+    );
     assert_eq!(gauge(&b, "num_receive_connections"), 0);
 }
 
@@ -174,7 +180,7 @@ fn acknowledgements_of_strangers_and_other_connections_are_ignored() {
     a.send(text(2, "x"), None);
     let ack = |conn_id| {
         let header = UnicastHeader::Ack { seqno: 1, conn_id, timestamp: 1 };
-        Unicast3::control(id(1), Flags::NO_FC, header)
+        control(ProtId::UNICAST3, id(1), Flags::NO_FC, header)
     };
     a.arrive(2, ack(7));
     a.arrive(9, ack(0));

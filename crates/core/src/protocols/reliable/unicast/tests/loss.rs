@@ -103,7 +103,7 @@ fn late_acknowledgements_are_ignored() {
     let conn_id = 0;
     let ack = |seqno, timestamp| {
         let header = UnicastHeader::Ack { seqno, conn_id, timestamp };
-        Unicast3::control(id(1), Flags::NO_FC, header)
+        control(ProtId::UNICAST3, id(1), Flags::NO_FC, header)
     };
     g[0].arrive(2, ack(4, i32::MAX));
     assert_eq!(gauge(&g[0], "num_unacked_messages"), 6);
