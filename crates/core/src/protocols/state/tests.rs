@@ -4,7 +4,7 @@ use super::*;
 use crate::app::{AnswerState, FetchState, FetchedState, StateFailure, StateOutcome};
 use crate::protocols::entry::{Entry, EntryConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
-use crate::protocols::reliable::{Nakack2, Nakack2Config};
+use crate::protocols::reliable::{Nakack2Config, ReliableMulticast};
 use crate::testkit::{Solo, id, view};
 use crate::testkit_cluster::tagged;
 use crate::wire::header::{FragHeader, NakAckHeader};
@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn layers() -> Vec<Box<dyn Protocol>> {
     [
-        Box::new(Nakack2::new(Nakack2Config::default())) as Box<dyn Protocol>,
+        Box::new(ReliableMulticast::new(Nakack2Config::default())) as Box<dyn Protocol>,
         Box::new(Frag2::new(Frag2Config::default())),
         Box::new(StateTransfer::new(StateTransferConfig::default())),
         Box::new(Entry::new(EntryConfig::default())),
