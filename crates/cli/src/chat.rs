@@ -1,10 +1,11 @@
-//! `chat`: lines in, lines out.
+//! `chat`: lines in, lines out. A line travels as a string object, as JGroups' Chat demo sends it,
+//! so that the two can talk; plain bytes of others are shown as well.
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;
 use crate::signals::{Signals, leave};
 use crate::{join, output};
-use rgroups::{Channel, Event, Message};
+use rgroups::{Channel, Event, Message, ObjectValue};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -23,7 +24,8 @@ pub(crate) async fn run(a: &ChatArgs, json: bool) -> Result<u8, Failure> {
                 Ok(Some(text)) if text.is_empty() => {}
                 Ok(Some(text)) => {
                     // Sending may wait for slow members; what they send must still be read.
-                    let mut sending = Box::pin(ch.send(Message::multicast(text)));
+                    let line = Message::multicast(ObjectValue::Str(text));
+                    let mut sending = Box::pin(ch.send(line));
                     loop {
                         tokio::select! {
                             sent = &mut sending => {
@@ -56,12 +58,10 @@ async fn show(ch: &Channel, ev: &Event, json: bool) {
         }
         Event::Message(m) => {
             let from = m.source().map(|s| output::member(ch, s)).unwrap_or_default();
-            let bytes = m.bytes().cloned().unwrap_or_default();
             if json {
-                let text = String::from_utf8_lossy(&bytes);
-                output::object("message", json!({"from": from, "text": text}));
+                output::object("message", json!({"from": from, "text": output::text(m)}));
             } else {
-                output::line(&format!("[{from}] {}", output::payload(&bytes)));
+                output::line(&format!("[{from}] {}", output::contents(m)));
             }
         }
         _ => {}

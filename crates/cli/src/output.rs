@@ -1,7 +1,7 @@
 //! Printing: text for people, one JSON object a line for programs. Text that came from the network
 //! is escaped wherever it is shown.
 
-use rgroups::{Address, Channel, View};
+use rgroups::{Address, Channel, Message, View};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -36,6 +36,25 @@ pub(crate) fn payload(bytes: &[u8]) -> String {
             let head: String = bytes.iter().take(16).map(|b| format!("{b:02x}")).collect();
             format!("<{} bytes: {head}{}>", bytes.len(), if bytes.len() > 16 { "…" } else { "" })
         }
+    }
+}
+
+/// What a message carries, for people: text whether it came as bytes or as a string object, else a
+/// summary.
+pub(crate) fn contents(m: &Message) -> String {
+    match (m.text(), m.bytes()) {
+        (Some(t), _) => payload(t.as_bytes()),
+        (None, Some(b)) => payload(b),
+        (None, None) => escaped(&format!("<{:?}>", m.payload())),
+    }
+}
+
+/// The same for programs: the text alone, with a mark for every byte that is none.
+pub(crate) fn text(m: &Message) -> String {
+    match (m.text(), m.bytes()) {
+        (Some(t), _) => t.to_owned(),
+        (None, Some(b)) => String::from_utf8_lossy(b).into_owned(),
+        (None, None) => format!("{:?}", m.payload()),
     }
 }
 

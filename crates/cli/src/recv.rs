@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::signals::{Signals, leave};
 use crate::{join, output};
 use bytes::Bytes;
-use rgroups::{Address, Channel, Event};
+use rgroups::{Address, Channel, Event, Message};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
                 }
                 Some(Event::Message(m)) => {
                     let Some(from) = m.source() else { continue };
-                    let bytes = m.bytes().cloned().unwrap_or_default();
+                    let bytes = payload(&m);
                     // An empty message is the sender's request for confirmation, no data.
                     if bytes.is_empty() || (from == ch.address() && !a.own) {
                         continue;
@@ -94,6 +94,14 @@ pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
 async fn linger(events: &mut rgroups::Events) {
     let more = async { while events.next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_millis(300), more).await;
+}
+
+/// The bytes of a message; of a string object those of its text.
+fn payload(m: &Message) -> Bytes {
+    m.bytes()
+        .cloned()
+        .or_else(|| m.text().map(|t| Bytes::copy_from_slice(t.as_bytes())))
+        .unwrap_or_default()
 }
 
 fn print(ch: &Channel, from: Address, bytes: &Bytes, json: bool) {

@@ -1,144 +1,34 @@
 //! Members of JGroups and of this project in one group, over UDP and TCP.
 //!
 //! Needs a compiled JGroups 5.5 on the class path in RGROUPS_JGROUPS_CP, and a JDK. Without the
-//! variable every test passes at once and says that it was skipped.
+//! variable every test passes at once and says that it was skipped. With RGROUPS_WRITE_TABLE=1
+//! each test of the matrix writes what it saw to docs/interop. The soak runs for as long as
+//! RGROUPS_SOAK says, and without it not at all.
 #![cfg(unix)]
 
+#[path = "interop/caps.rs"]
+mod caps;
+#[path = "interop/chat.rs"]
+mod chat;
+#[path = "interop/matrix.rs"]
+mod matrix;
+#[path = "interop/member.rs"]
+mod member;
+#[path = "interop/pairs.rs"]
+mod pairs;
 #[path = "interop/peer.rs"]
 mod peer;
+#[path = "interop/soak.rs"]
+mod soak;
+#[path = "interop/strangers.rs"]
+mod strangers;
+#[path = "interop/table.rs"]
+mod table;
+#[path = "interop/world.rs"]
+mod world;
 
-use peer::{Peer, World};
-use std::time::Duration;
-
-/// Who starts the group.
-#[derive(Clone, Copy, PartialEq)]
-enum First {
-    Java,
-    Rust,
-}
-
-const FIRSTS: [First; 2] = [First::Java, First::Rust];
-
-/// A Java member "J" and a Rust member "R" in one view.
-fn pair(world: &World, first: First) -> (Peer, Peer) {
-    let (java, rust) = match first {
-        First::Java => {
-            let java = world.java("J");
-            java.hears("^joined");
-            (java, world.chat("R"))
-        }
-        First::Rust => {
-            let rust = world.chat("R");
-            rust.hears("|0] (1) [R]");
-            (world.java("J"), rust)
-        }
-    };
-    let (in_java, in_rust) = match first {
-        First::Java => ("^view 1 J,R", "[J|1] (2) [J, R]"),
-        First::Rust => ("^view 1 R,J", "[R|1] (2) [R, J]"),
-    };
-    java.hears(in_java);
-    rust.hears(in_rust);
-    (java, rust)
-}
-
-fn on_every_pair(case: fn(&World, Peer, Peer)) {
-    for transport in ["udp", "tcp"] {
-        for first in FIRSTS {
-            let Some(world) = World::new(transport) else { return };
-            let (java, rust) = pair(&world, first);
-            case(&world, java, rust);
-        }
-    }
-}
-
+/// Not a test of anything: this is where the processes of our members start.
 #[test]
-fn messages_of_every_kind_arrive_both_ways() {
-    on_every_pair(|world, java, rust| {
-        java.told("mcast hello");
-        rust.hears("[J] hello");
-        java.told("ucast R greetings");
-        rust.hears("[J] greetings");
-        rust.told("salut");
-        java.hears("^multicast R salut");
-        java.told("mcastn 1 150000");
-        rust.hears("[J] <150000 bytes");
-        let sender = world.rust("send", "S", &["--to", "J", "--members", "3", "--", "only you"]);
-        java.hears("^unicast S only you");
-        drop(sender);
-    });
-}
-
-#[test]
-fn twenty_thousand_messages_flow_each_way() {
-    for transport in ["udp", "tcp"] {
-        let Some(world) = World::new(transport) else { return };
-        let java = world.java("J");
-        java.hears("^joined");
-        let receiver = world.rust("recv", "R", &["--count", "20000", "--summary"]);
-        java.hears("^view 1 J,R");
-        java.told("mcastn 20000 1000");
-        receiver.hears("received 20000 messages, 20000000 bytes of J");
-        java.hears("^view 2 J$");
-        let bulk = ["--count", "20000", "--size", "1000", "--members", "2", "--confirm", "1s"];
-        let sender = world.rust("send", "S", &bulk);
-        java.hears("^tally S 20000 20000000");
-        // JGroups' own stacks have no RSVP: nobody confirms, and the sender says so.
-        sender.hears("not confirmed within 1s by J");
-        java.hears("^view 4 J$");
-    }
-}
-
-#[test]
-fn a_stack_with_rsvp_confirms() {
-    let Some(world) = World::new("udp") else { return };
-    let java = world.java_with_rsvp("J");
-    java.hears("^joined");
-    let sender = world.rust("send", "S", &["--members", "2", "--", "sure"]);
-    java.hears("^multicast S sure");
-    sender.hears("confirmed by all");
-    let rust = world.chat("R");
-    rust.hears("[J, R]");
-    java.told("rsvp surely");
-    java.hears("^done rsvp surely");
-}
-
-#[test]
-fn whoever_leaves_is_gone_at_once() {
-    on_every_pair(|_, java, rust| {
-        rust.signal("-TERM");
-        java.hears_within("^view 2 J$", Duration::from_secs(1));
-    });
-    on_every_pair(|_, java, rust| {
-        java.told("leave");
-        rust.hears_within("|2] (1) [R]", Duration::from_secs(1));
-    });
-}
-
-#[test]
-fn a_killed_member_is_suspected_by_the_other_side() {
-    on_every_pair(|_, java, rust| {
-        rust.signal("-KILL");
-        java.hears("^view 2 J$");
-    });
-    on_every_pair(|_, java, rust| {
-        java.signal("-KILL");
-        rust.hears("|2] (1) [R]");
-    });
-}
-
-#[test]
-fn a_partition_heals_with_one_merge_view() {
-    for (transport, first) in [("udp", First::Java), ("tcp", First::Rust)] {
-        let Some(world) = World::new(transport) else { return };
-        let (java, rust) = pair(&world, first);
-        java.told("discard on");
-        java.hears("^view 2 J$");
-        rust.hears("|2] (1) [R]");
-        java.told("discard off");
-        java.hears("^merge 3 ");
-        rust.hears("MergeView::");
-        java.told("mcast again");
-        rust.hears("[J] again");
-    }
+fn member_process() {
+    member::obey_orders();
 }
