@@ -77,6 +77,9 @@ pub enum Event {
     /// Up from the edge: the suspect's own address refuses connections on every port; nobody
     /// listens there any more (DECISIONS 25).
     Refuses(Uuid),
+    /// Up from the transport to discovery: nobody listens at this address; `None`: nobody else is
+    /// on the hub.
+    NobodyAt(Option<SocketAddr>),
     /// Down, from the stack: a call of the own application began to wait (`true`) or none waits
     /// any more (DECISIONS 16).
     CallsPending(bool),

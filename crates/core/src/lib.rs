@@ -15,6 +15,7 @@ extern crate std;
 pub mod app;
 pub mod attributes;
 pub mod batch;
+pub mod bind_addr;
 pub mod digest;
 pub mod event;
 pub mod group;

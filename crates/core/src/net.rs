@@ -7,6 +7,12 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 
+/// An address as peers are compared: the scope of an IPv6 address is only locally meaningful.
+#[must_use]
+pub fn without_scope(at: SocketAddr) -> SocketAddr {
+    SocketAddr::new(at.ip(), at.port())
+}
+
 /// Names a stream connection of one node, for its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
@@ -39,6 +45,8 @@ pub enum NetOp {
     RetainPeers(Vec<SocketAddr>),
     /// The member has left: send what is queued, then close everything gracefully.
     Shutdown,
+    /// MPING: multicast this request on discovery's own group.
+    Discovery(wire::Message),
 }
 
 /// A packet to send.
@@ -84,6 +92,11 @@ pub enum NetEvent {
         /// From where.
         from: Option<SocketAddr>,
     },
+    /// Nobody listens at this address: it refused a connection. `None`: no other member is on the
+    /// hub that joins the members of one process.
+    NobodyAt(Option<SocketAddr>),
+    /// MPING: a request came on discovery's own group.
+    Discovery(wire::Message),
     /// FD_SOCK2: somebody connected to us.
     MonitorAccepted {
         /// The new connection.

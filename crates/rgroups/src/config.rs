@@ -1,14 +1,18 @@
 //! Configuration: a preset, changed attribute by attribute.
 
 use crate::error::{ConfigError, ConnectError};
+use crate::net::beacon::BeaconPlan;
+use crate::net::bind::{BindChoice, IpVersion, Place, choose_bind_addr};
 use crate::net::tcp::ListenPlan;
 use crate::net::udp::UdpPlan;
-use crate::net::{Endpoint, MonitorPlan, bind};
+use crate::net::{Endpoint, External, MonitorPlan, NetPlan};
 use rgroups_core::attributes::AttrError;
+use rgroups_core::bind_addr::BindAddr;
 use rgroups_core::plan::{PlanProblem, ProtocolConfig, StackPlan};
 use rgroups_core::protocols::transport::TransportConfig;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Which protocols a channel uses, and how. Data: cheap to clone, usable for any number of
 /// channels.
@@ -126,38 +130,101 @@ impl Config {
         if errors.is_empty() { Ok(()) } else { Err(problems(&errors)) }
     }
 
-    /// What the driver must bind for this configuration.
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, ConnectError> {
-        let choose = |asked: Option<IpAddr>| {
-            let asked = asked.map(|ip| ip.to_string());
-            bind::choose(asked.as_deref())
-                .map_err(|e| ConnectError::NoAddress { asked: e.asked, found: e.hosts })
+    /// The address that the transport binds to, and why it is that one; `None` if the stack needs
+    /// none.
+    pub fn bind_choice(&self) -> Result<Option<BindChoice>, ConnectError> {
+        let asked = match self.plan.transport() {
+            Some(TransportConfig::Udp(c)) => c.bind_addr,
+            Some(TransportConfig::Tcp(c)) => c.bind_addr,
+            Some(TransportConfig::InProcess(_)) | None => return Ok(None),
         };
+        let choice = self.choose(asked.as_ref())?;
+        let mixed: Vec<String> = self
+            .other_addresses()
+            .into_iter()
+            .filter(|(_, ip)| ip.is_ipv4() != choice.ip.is_ipv4())
+            .map(|(attribute, ip)| {
+                format!(
+                    "{attribute}={ip}, but the member binds to {choice}: members of a group use \
+                     one version of IP, both IPv4 or both IPv6"
+                )
+            })
+            .collect();
+        if mixed.is_empty() { Ok(Some(choice)) } else { Err(ConfigError::Stack(mixed).into()) }
+    }
+
+    fn choose(&self, asked: Option<&BindAddr>) -> Result<BindChoice, ConnectError> {
+        let version = self.other_addresses().first().map(|(_, ip)| IpVersion::of(*ip));
+        choose_bind_addr(asked.map(BindAddr::as_str), version).map_err(|e| {
+            ConnectError::NoAddress { asked: e.asked, reasons: e.reasons, found: e.found }
+        })
+    }
+
+    /// Addresses that are written out; the member's own must be of the same version of IP.
+    fn other_addresses(&self) -> Vec<(&'static str, IpAddr)> {
+        let mut all = Vec::new();
+        for p in &self.plan.protocols {
+            match p {
+                ProtocolConfig::Udp(c) if c.ip_mcast => {
+                    all.extend(c.mcast_addr.map(|ip| ("UDP.mcast_addr", ip)));
+                }
+                ProtocolConfig::Mping(c) => {
+                    all.extend(c.mcast_addr.map(|ip| ("MPING.mcast_addr", ip)));
+                }
+                ProtocolConfig::TcpPing(c) => {
+                    all.extend(c.initial_hosts.iter().map(|h| ("TCPPING.initial_hosts", h.ip())));
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    /// What the driver must bind for this configuration.
+    pub(crate) fn net_plan(&self, connect_timeout: Duration) -> Result<NetPlan, ConnectError> {
         let size =
             |s: rgroups_core::attributes::ByteSize| usize::try_from(s.0).unwrap_or(usize::MAX);
-        match self.plan.transport() {
-            Some(TransportConfig::Udp(c)) => Ok(Endpoint::Udp(UdpPlan {
-                ip: choose(c.bind_addr)?,
+        let choice = self.bind_choice()?;
+        let place = choice.as_ref().map(Place::from);
+        let endpoint = match (self.plan.transport(), place) {
+            (Some(TransportConfig::Udp(c)), Some(place)) => Endpoint::Udp(UdpPlan {
+                place,
                 port: c.bind_port,
                 port_range: c.port_range,
-                group: c.ip_mcast.then(|| SocketAddr::new(c.mcast_addr, c.mcast_port)),
+                group: c.group(place.ip),
                 ttl: c.ip_ttl,
                 ucast_recv_buf: size(c.ucast_recv_buf_size),
                 ucast_send_buf: size(c.ucast_send_buf_size),
                 mcast_recv_buf: size(c.mcast_recv_buf_size),
-            })),
-            Some(TransportConfig::Tcp(c)) => Ok(Endpoint::Tcp(ListenPlan {
-                ip: choose(c.bind_addr)?,
+                external: External { addr: c.external_addr, port: c.external_port },
+            }),
+            (Some(TransportConfig::Tcp(c)), Some(place)) => Endpoint::Tcp(ListenPlan {
+                place,
                 port: c.bind_port,
                 port_range: c.port_range,
                 recv_buf: size(c.recv_buf_size),
                 send_buf: size(c.send_buf_size),
                 nodelay: c.tcp_nodelay,
-                external: (c.external_addr, c.external_port),
-            })),
-            Some(TransportConfig::InProcess(c)) => Ok(Endpoint::Hub(c.hub)),
-            None => Err(ConnectError::Config(problems(&[PlanProblem::NoTransport]))),
-        }
+                external: External { addr: c.external_addr, port: c.external_port },
+            }),
+            (Some(TransportConfig::InProcess(c)), _) => Endpoint::Hub(c.hub),
+            (Some(TransportConfig::Udp(_) | TransportConfig::Tcp(_)), None) | (None, _) => {
+                return Err(ConnectError::Config(problems(&[PlanProblem::NoTransport])));
+            }
+        };
+        let beacon = place.map(|place| self.beacon(place)).transpose()?.flatten();
+        Ok(NetPlan { endpoint, monitor: self.monitor(), beacon, connect_timeout })
+    }
+
+    /// The sockets of MPING, if the stack has it; on the transport's interface unless another one
+    /// is asked for.
+    fn beacon(&self, transport: Place) -> Result<Option<BeaconPlan>, ConnectError> {
+        let Some(ProtocolConfig::Mping(c)) = self.plan.find("MPING") else { return Ok(None) };
+        let place = match &c.bind_addr {
+            Some(asked) => Place::from(&self.choose(Some(asked))?),
+            None => transport,
+        };
+        Ok(Some(BeaconPlan { place, group: c.group(place.ip), ttl: c.ip_ttl }))
     }
 
     /// Where FD_SOCK2 listens, if the stack has it.

@@ -1,6 +1,7 @@
 //! Errors: one type an operation, each with a stable code and, where there is something to try, a
 //! hint.
 
+use crate::net::bind::{NetInterface, interfaces};
 use crate::{Address, Message};
 use std::io;
 use std::time::Duration;
@@ -85,10 +86,16 @@ pub enum ConnectError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// No interface has an address as asked for.
-    #[error("no address for bind_addr={asked:?}; this host has: {}", .found.join(", "))]
+    #[error(
+        "no address for bind_addr={asked:?}{}; this host has: {}",
+        .reasons.iter().map(|r| format!("; {r}")).collect::<String>(),
+        .found.join(", ")
+    )]
     NoAddress {
         /// What was asked for.
         asked: String,
+        /// Why a rule found nothing, where there is more to say than that nothing matched.
+        reasons: Vec<String>,
         /// The interfaces and their addresses.
         found: Vec<String>,
     },
@@ -141,6 +148,11 @@ impl Diagnose for ConnectError {
                  with another discovery"
                     .into(),
             ),
+            ConnectError::Bind { source, .. }
+                if source.kind() == io::ErrorKind::AddrNotAvailable =>
+            {
+                Some(own_addresses(&interfaces()))
+            }
             ConnectError::Bind { .. } => {
                 Some("set RGROUPS_BIND_ADDR, or another bind_port or port_range".into())
             }
@@ -150,6 +162,14 @@ impl Diagnose for ConnectError {
             | ConnectError::Closed => None,
         }
     }
+}
+
+/// What a member could bind to instead.
+fn own_addresses(all: &[NetInterface]) -> String {
+    let list: Vec<String> = all.iter().map(|i| format!("{} {}", i.name, i.ip)).collect();
+    let outward = all.iter().find(|i| !i.ip.is_loopback());
+    let name = outward.or(all.first()).map_or("lo", |i| i.name.as_str());
+    format!("this host has: {}; try bind_addr=match-interface:{name}", list.join(", "))
 }
 
 /// Why a message was not sent. Nothing was sent then, and no sequence number was used up.

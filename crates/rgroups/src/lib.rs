@@ -66,6 +66,10 @@ pub use driver::Pump;
 pub use error::{CloseError, ConfigError, ConnectError, Diagnose, SendError, TrySendError};
 pub use events::{Event, Events};
 pub use message::{Flags, Message, ObjectValue, Payload};
+pub use net::bind::{
+    BIND_VARIABLE, BindChoice, BindOrigin, DEFAULT_BIND_RULE, IpVersion, NetInterface,
+    NoBindAddress, choose_bind_addr, interfaces,
+};
 pub use receiver::Receiver;
 pub use stats::{Credit, Gauges, Inspection, SendWindow, Stats, Window};
 pub use view::{View, ViewDiff, ViewId};

@@ -3,9 +3,10 @@
 use super::frames::FrameBuffer;
 use super::out::Out;
 use super::{Cast, RawOp};
-use crate::net::{NetEvent, OutFrame, Route};
-use crate::wire::Frame;
+use crate::net::{NetEvent, OutFrame, Route, without_scope};
+use crate::wire::{Frame, Message, mping};
 use crate::{DropReason, Time};
+use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 
@@ -45,7 +46,22 @@ impl Datagrams {
 
     /// What a datagram means; nothing if it is our own, come back from the network.
     pub(super) fn receive(&self, from: SocketAddr, bytes: Bytes) -> Option<NetEvent> {
-        (from != self.own).then(|| decode(bytes, Some(from)))
+        (without_scope(from) != without_scope(self.own)).then(|| decode(bytes, Some(from)))
+    }
+}
+
+/// A request for MPING's group (WIRE §5.7).
+pub(super) fn encode_discovery(request: &Message) -> Bytes {
+    let mut bytes = Vec::new();
+    mping::encode(request, &mut bytes);
+    bytes.into()
+}
+
+/// A request from MPING's group, or the fact that the bytes are none.
+pub(super) fn decode_discovery(bytes: Bytes) -> NetEvent {
+    match mping::decode(bytes) {
+        Ok(request) => NetEvent::Discovery(request),
+        Err(error) => NetEvent::Undecodable { error, from: None },
     }
 }
 

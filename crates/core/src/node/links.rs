@@ -14,7 +14,7 @@ use super::link::{Down, Kept, Link, LinkConfig, LinkEvent, Origin, Phase};
 use super::out::Out;
 use super::peer::{Peer, State, Unidentified, Verdict};
 use super::{Port, RawEvent, RawOp};
-use crate::net::ConnId;
+use crate::net::{ConnId, without_scope as key};
 use crate::timers::{TimerKey, Timers};
 use crate::wire::tcp::{Handshake, StreamDecoder, StreamItem};
 use crate::wire::{Encode, IpAddress, Version};
@@ -44,11 +44,6 @@ pub(super) struct Links {
     next_conn: u64,
     arrivals: u64,
     closed: bool,
-}
-
-/// Peers are compared without the scope of an IPv6 address, which is only locally meaningful.
-fn key(peer: SocketAddr) -> SocketAddr {
-    SocketAddr::new(peer.ip(), peer.port())
 }
 
 impl Links {
@@ -183,7 +178,7 @@ impl Links {
                     self.lose(now, conn, Down::Lost, out, sink);
                 }
             }
-            RawEvent::Datagram { .. } => {}
+            RawEvent::Datagram { .. } | RawEvent::Discovery { .. } | RawEvent::NobodyThere => {}
         }
     }
 

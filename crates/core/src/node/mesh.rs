@@ -2,7 +2,7 @@
 
 use super::datagrams::decode;
 use super::frames::FrameBuffer;
-use super::link::{LinkConfig, LinkEvent};
+use super::link::{Down, LinkConfig, LinkEvent};
 use super::links::Links;
 use super::out::Out;
 use super::{Port, RawEvent};
@@ -44,7 +44,8 @@ impl Mesh {
         }
     }
 
-    /// Something happened to a connection. Frames go to `sink` as they are decoded; one that
+    /// Something happened to a connection. The stack learns of peers that refuse, as discovery need
+    /// not wait for them; otherwise connections come and go unseen. Frames go to `sink` as they are decoded; one that
     /// cannot be decoded spoils itself only, since its length is known.
     pub(super) fn receive(
         &mut self,
@@ -60,7 +61,7 @@ impl Mesh {
         });
     }
 
-    /// Fires what is due. The stack learns nothing of it: connections come and go unseen.
+    /// Fires what is due, of which the stack learns nothing.
     pub(super) fn advance(&mut self, now: Time, out: &mut Out) {
         self.links.advance(now, out, &mut |_| {});
     }
@@ -70,6 +71,7 @@ fn meaning(ev: LinkEvent) -> Option<NetEvent> {
     match ev {
         LinkEvent::Frame { peer, bytes } => Some(decode(bytes, Some(peer))),
         LinkEvent::Garbage { from, error } => Some(NetEvent::Undecodable { error, from }),
+        LinkEvent::Down { peer, why: Down::Refused } => Some(NetEvent::NobodyAt(Some(peer))),
         LinkEvent::Up { .. } | LinkEvent::Down { .. } => None,
     }
 }

@@ -119,6 +119,13 @@ impl Node {
                 }
                 return;
             }
+            RawEvent::Discovery { .. } => {
+                if let (false, RawEvent::Discovery { bytes }) = (*finished, ev) {
+                    stack.receive(now, datagrams::decode_discovery(bytes));
+                }
+                return;
+            }
+            RawEvent::NobodyThere => return stack.receive(now, NetEvent::NobodyAt(None)),
             RawEvent::Accepted { conn, port, .. } => (*conn, Some(*port)),
             RawEvent::Connected { conn }
             | RawEvent::ConnectFailed { conn, .. }
@@ -184,7 +191,7 @@ impl Node {
     fn perform(&mut self, now: Time, op: NetOp) {
         let out = &mut self.out;
         match (op, &mut self.edge, &mut self.monitor) {
-            (NetOp::Frame(_), _, _) if self.finished => {}
+            (NetOp::Frame(_) | NetOp::Discovery(_), _, _) if self.finished => {}
             (NetOp::Frame(f), Edge::Datagrams(edge), _) => edge.send(now, &f, out),
             (NetOp::Frame(f), Edge::Mesh(edge), _) => edge.send(now, &f, out),
             (NetOp::MonitorConnect { conn, to }, _, Some(m)) => m.connect(now, conn, to, out),
@@ -195,6 +202,10 @@ impl Node {
                 self.stack.receive(now, NetEvent::MonitorFailed { conn, refused: false });
             }
             (NetOp::MonitorSend { .. } | NetOp::MonitorClose { .. }, _, None) => {}
+            (NetOp::Discovery(request), _, _) => {
+                let bytes = datagrams::encode_discovery(&request);
+                out.raw.push_back(RawOp::Datagram { to: Cast::Discovery, bytes });
+            }
             (NetOp::RetainPeers(keep), Edge::Mesh(mesh), _) => mesh.links.retain(now, &keep, out),
             (NetOp::RetainPeers(_), Edge::Datagrams(_), _) => {}
             (NetOp::Shutdown, edge, monitor) => {

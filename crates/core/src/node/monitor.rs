@@ -9,7 +9,7 @@ use super::link::{Down, LinkConfig, LinkEvent};
 use super::links::Links;
 use super::out::Out;
 use super::{Port, RawEvent, RawOp};
-use crate::net::{ConnId, NetEvent};
+use crate::net::{ConnId, NetEvent, without_scope};
 use crate::wire::header::{FdSock2Header, FdSock2Kind};
 use crate::wire::tcp::{FdSock2Frame, encode_frame_length};
 use crate::wire::{Address, Decode, DecodeError, DecodeErrorKind::BadValue, Encode};
@@ -68,7 +68,7 @@ impl Monitor {
     /// listens, nobody else does: on one host, the ports where a peer is looked for and our own
     /// overlap.
     pub(super) fn connect(&mut self, now: Time, conn: ConnId, to: SocketAddr, out: &mut Out) {
-        let to = SocketAddr::new(to.ip(), to.port());
+        let to = without_scope(to);
         if self.links.is_own(to) {
             self.events.push_back(NetEvent::MonitorFailed { conn, refused: true });
             return;

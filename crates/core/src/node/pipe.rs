@@ -88,7 +88,9 @@ impl Protocol for Copper {
             NetEvent::Undecodable { .. } => {
                 cx.drop_from_peer(crate::DropReason::Undecodable, None);
             }
-            NetEvent::MonitorAccepted { .. }
+            NetEvent::NobodyAt(_)
+            | NetEvent::Discovery(_)
+            | NetEvent::MonitorAccepted { .. }
             | NetEvent::MonitorConnected { .. }
             | NetEvent::MonitorFailed { .. }
             | NetEvent::MonitorFrame { .. }
@@ -381,7 +383,7 @@ impl Net {
                     self.arrive(at, Arrival::Datagram(n, transport(i), bytes));
                 }
             }
-            RawOp::Datagram { to: Cast::Group, .. } | RawOp::Finished => {}
+            RawOp::Datagram { to: Cast::Group | Cast::Discovery, .. } | RawOp::Finished => {}
         }
     }
 

@@ -39,6 +39,8 @@ pub struct Bound {
 pub enum Cast {
     /// To the group's multicast address.
     Group,
+    /// To the multicast address of discovery (MPING), from a socket of its own.
+    Discovery,
     /// To one address.
     To(SocketAddr),
 }
@@ -99,6 +101,13 @@ pub enum RawEvent {
         /// The packet.
         bytes: Bytes,
     },
+    /// A datagram arrived on the multicast address of discovery (MPING).
+    Discovery {
+        /// The packet.
+        bytes: Bytes,
+    },
+    /// The last datagram to the group found nobody: no other member is on this hub.
+    NobodyThere,
     /// Somebody connected.
     Accepted {
         /// The connection's name (at least [`RawOp::ACCEPTED`]).

@@ -3,6 +3,7 @@
 
 use super::{PlanProblem, ProtocolConfig, StackPlan};
 use crate::attributes::{AttrValue, ByteSize};
+use crate::bind_addr::BindAddr;
 use crate::protocols::transport::{TransportConfig, UdpConfig};
 use crate::{Service, Spec};
 use alloc::format;
@@ -143,33 +144,68 @@ fn check_state_transfer_above(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
     }
 }
 
-/// A member's own address is told to the others, so it must be one that they can reach.
+/// A member's own address is told to the others, so it must be one that they can reach, and all
+/// addresses of a group are of one version of IP.
 fn check_addresses(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
-    let (name, bind) = match plan.transport() {
+    let (name, bind, told) = match plan.transport() {
         Some(TransportConfig::Udp(c)) => {
-            if c.ip_mcast && !c.mcast_addr.is_multicast() {
-                let what = format!(
-                    "UDP.mcast_addr={}: not a multicast address; use one of 239.0.0.0/8, or \
-                     ip_mcast=false",
-                    c.mcast_addr
-                );
-                problems.push(PlanProblem::BadSetting { what });
-            }
-            let families = c.bind_addr.map(|b| (b.is_ipv4(), c.mcast_addr.is_ipv4()));
-            if c.ip_mcast && families.is_some_and(|(bind, group)| bind != group) {
-                let what =
-                    String::from("UDP.bind_addr and UDP.mcast_addr must both be IPv4 or both IPv6");
-                problems.push(PlanProblem::BadSetting { what });
-            }
-            ("UDP", c.bind_addr)
+            let group = c.mcast_addr.filter(|_| c.ip_mcast);
+            check_group("UDP", group, problems);
+            check_version("UDP", c.bind_addr.as_ref(), "UDP.mcast_addr", group, problems);
+            ("UDP", c.bind_addr, c.external_addr)
         }
-        Some(TransportConfig::Tcp(c)) => ("TCP", c.external_addr.or(c.bind_addr)),
+        Some(TransportConfig::Tcp(c)) => ("TCP", c.bind_addr, c.external_addr),
         Some(TransportConfig::InProcess(_)) | None => return,
     };
-    if let Some(addr) = bind.filter(IpAddr::is_unspecified) {
+    for p in &plan.protocols {
+        match p {
+            ProtocolConfig::Mping(c) => {
+                check_group("MPING", c.mcast_addr, problems);
+                let own = c.bind_addr.as_ref().or(bind.as_ref());
+                check_version(name, own, "MPING.mcast_addr", c.mcast_addr, problems);
+            }
+            ProtocolConfig::TcpPing(c) => {
+                for host in &c.initial_hosts {
+                    let ip = Some(host.ip());
+                    check_version(name, bind.as_ref(), "TCPPING.initial_hosts", ip, problems);
+                }
+            }
+            _ => {}
+        }
+    }
+    let own = told.or(bind.as_ref().and_then(BindAddr::literal));
+    if let Some(addr) = own.filter(IpAddr::is_unspecified) {
         let what = format!(
             "{name}.bind_addr={addr}: members tell it to each other, so it must be the address of \
              one interface"
+        );
+        problems.push(PlanProblem::BadSetting { what });
+    }
+}
+
+fn check_group(protocol: &str, group: Option<IpAddr>, problems: &mut Vec<PlanProblem>) {
+    if let Some(addr) = group.filter(|g| !g.is_multicast()) {
+        let what = format!(
+            "{protocol}.mcast_addr={addr}: not a multicast address; use one of 239.0.0.0/8, or a \
+             protocol that needs none"
+        );
+        problems.push(PlanProblem::BadSetting { what });
+    }
+}
+
+/// A rule that has to be looked up first is checked by the driver.
+fn check_version(
+    transport: &str,
+    bind: Option<&BindAddr>,
+    attribute: &str,
+    other: Option<IpAddr>,
+    problems: &mut Vec<PlanProblem>,
+) {
+    let (Some(own), Some(other)) = (bind.and_then(BindAddr::literal), other) else { return };
+    if own.is_ipv4() != other.is_ipv4() {
+        let what = format!(
+            "{transport}.bind_addr={own} and {attribute}={other}: members of a group use one \
+             version of IP, both IPv4 or both IPv6"
         );
         problems.push(PlanProblem::BadSetting { what });
     }

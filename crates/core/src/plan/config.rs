@@ -3,7 +3,9 @@
 use crate::Protocol;
 use crate::attributes::Attributes;
 use crate::protocols::barrier::{Barrier, BarrierConfig};
-use crate::protocols::discovery::{Discovery, LocalPingConfig, PingConfig, TcpPingConfig};
+use crate::protocols::discovery::{
+    Discovery, LocalPingConfig, MpingConfig, PingConfig, TcpPingConfig,
+};
 use crate::protocols::failure::{
     FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
 };
@@ -114,6 +116,7 @@ protocols! {
     Tcp(TcpConfig) => Transport,
     InProcess(InProcessConfig) => Transport,
     Ping(PingConfig) => Discovery,
+    Mping(MpingConfig) => Discovery,
     TcpPing(TcpPingConfig) => Discovery,
     LocalPing(LocalPingConfig) => Discovery,
     Merge3(Merge3Config) => Merge3,

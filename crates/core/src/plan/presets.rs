@@ -6,7 +6,7 @@
 use super::{ProtocolConfig, StackPlan};
 use crate::attributes::ByteSize;
 use crate::protocols::barrier::BarrierConfig;
-use crate::protocols::discovery::{LocalPingConfig, PingConfig, TcpPingConfig};
+use crate::protocols::discovery::{LocalPingConfig, MpingConfig, PingConfig, TcpPingConfig};
 use crate::protocols::failure::{FdAll3Config, FdSock2Config, VerifySuspect2Config};
 use crate::protocols::flow::{MfcConfig, UfcConfig};
 use crate::protocols::frag::Frag2Config;
@@ -53,6 +53,14 @@ impl StackPlan {
     #[must_use]
     pub fn tcp_new(initial_hosts: impl IntoIterator<Item = SocketAddr>) -> Self {
         Values::TCP_NEW.over_tcp(initial_hosts)
+    }
+
+    /// Streams, members found by multicast: as [`StackPlan::tcp`], with MPING for discovery.
+    #[must_use]
+    pub fn tcp_mping() -> Self {
+        let join_wait = Values::TCP.join_timeout;
+        let discovery = MpingConfig { join_wait, ..MpingConfig::default() };
+        Values::TCP.over(TcpConfig::default(), discovery)
     }
 
     /// All members in one process: as [`StackPlan::udp`], on a hub instead of a network, and

@@ -204,6 +204,22 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
+fn addresses_of_both_versions_of_ip_do_not_go_together() {
+    let mixed = |plan: StackPlan| {
+        let named = |p: &PlanProblem| p.to_string().contains("one version of IP");
+        plan.validate().iter().filter(|p| named(p)).count()
+    };
+    let udp = StackPlan::udp().with("UDP", "bind_addr", "::1");
+    assert_eq!(mixed(udp.clone()), 0, "the default group follows the address");
+    assert_eq!(mixed(udp.with("UDP", "mcast_addr", "239.8.8.8")), 1);
+    let hosts = ["[::1]:7800", "[::1]:7801"].map(|h| h.parse().unwrap());
+    assert_eq!(mixed(StackPlan::tcp(hosts).with("TCP", "bind_addr", "127.0.0.1")), 2);
+    assert_eq!(mixed(StackPlan::tcp(hosts).with("TCP", "bind_addr", "LOOPBACK")), 0);
+    let mping = StackPlan::tcp_mping().with("MPING", "mcast_addr", "ff0e::5:6:7");
+    assert_eq!(mixed(mping.with("TCP", "bind_addr", "127.0.0.1")), 1);
+}
+
+#[test]
 fn the_bottom_must_be_a_transport() {
     let plan = StackPlan::new([FdAll3Config::default().into()]);
     assert!(plan.validate().contains(&PlanProblem::NoTransport));

@@ -104,17 +104,18 @@ impl Stack {
         }
     }
 
-    /// Frames go to the transport, the failure detector's connections to the layer of that name.
+    /// Frames go to the transport; the failure detector's connections and what comes on discovery's
+    /// own group go to the layer of that name.
     fn net_layer(&self, ev: &NetEvent) -> usize {
+        let named = |name| self.info.iter().position(|i| i.name == name).unwrap_or(0);
         match ev {
-            NetEvent::Frame { .. } | NetEvent::Undecodable { .. } => 0,
+            NetEvent::Frame { .. } | NetEvent::Undecodable { .. } | NetEvent::NobodyAt(_) => 0,
+            NetEvent::Discovery(_) => named("MPING"),
             NetEvent::MonitorAccepted { .. }
             | NetEvent::MonitorConnected { .. }
             | NetEvent::MonitorFailed { .. }
             | NetEvent::MonitorFrame { .. }
-            | NetEvent::MonitorClosed { .. } => {
-                self.info.iter().position(|i| i.name == "FD_SOCK2").unwrap_or(0)
-            }
+            | NetEvent::MonitorClosed { .. } => named("FD_SOCK2"),
         }
     }
 

@@ -116,7 +116,7 @@ impl ChannelBuilder {
         self.config.check()?;
         let (local, seed) = fresh_identity()?;
         let name: Arc<str> = self.name.unwrap_or_else(|| default_name(local)).into();
-        let net = Net::bind(&self.config.endpoint()?, self.config.monitor(), CONNECT_TIMEOUT)
+        let net = Net::bind(&self.config.net_plan(CONNECT_TIMEOUT)?)
             .map_err(|f| ConnectError::Bind { what: f.what, source: f.source })?;
         let env = NodeEnv { local, name: name.clone(), bound: net.bound(), seed, tracing: false };
         let node = Node::new(self.config.plan(), env)

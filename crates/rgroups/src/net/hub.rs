@@ -61,6 +61,8 @@ pub(crate) struct Port {
     hub: Arc<Hub>,
     number: u16,
     mailbox: Arc<Mailbox>,
+    /// The last datagram to the group was for nobody, which is to be told.
+    alone: bool,
     to_wake: Vec<Arc<Mailbox>>,
 }
 
@@ -83,7 +85,8 @@ impl Port {
         ports.insert(number, Arc::clone(&mailbox));
         drop(ports);
         drop(hubs);
-        Ok(Port { name: name.to_owned(), hub, number, mailbox, to_wake: Vec::new() })
+        let (name, to_wake) = (name.to_owned(), Vec::new());
+        Ok(Port { name, hub, number, mailbox, alone: false, to_wake })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -95,7 +98,7 @@ impl Port {
     }
 
     pub(crate) fn has_input(&self) -> bool {
-        self.mailbox.filled.load(Ordering::Acquire)
+        self.alone || self.mailbox.filled.load(Ordering::Acquire)
     }
 
     /// Puts a datagram into the mailboxes it is for; their owners are woken by [`Port::flush`].
@@ -106,10 +109,12 @@ impl Port {
             Cast::Group => {
                 ports.iter().filter(|(n, _)| **n != self.number).map(|(_, m)| m).collect()
             }
+            Cast::Discovery => Vec::new(),
             Cast::To(a) => {
                 ports.get(&a.port()).filter(|_| a.ip().is_loopback()).into_iter().collect()
             }
         };
+        self.alone |= to == Cast::Group && targets.is_empty();
         for m in targets {
             match m.put(from, bytes.clone()) {
                 Put::First => self.to_wake.push(Arc::clone(m)),
@@ -134,6 +139,9 @@ impl Port {
         counters: &mut NetCounters,
         out: &mut Vec<RawEvent>,
     ) {
+        if std::mem::take(&mut self.alone) {
+            out.push(RawEvent::NobodyThere);
+        }
         let mut queue = self.mailbox.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let n = queue.datagrams.len().min(PER_TURN);
         let taken: Vec<(SocketAddr, Bytes)> = queue.datagrams.drain(..n).collect();

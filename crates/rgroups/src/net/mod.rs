@@ -4,6 +4,7 @@
 //! hub, listeners, stream connections. It turns readiness into [`RawEvent`]s and carries out
 //! [`RawOp`]s; it never blocks, and no error of a socket ends it (it counts errors instead).
 
+pub(crate) mod beacon;
 pub(crate) mod bind;
 pub(crate) mod faults;
 pub(crate) mod hub;
@@ -14,10 +15,13 @@ pub(crate) mod tcp_conn;
 mod tests;
 pub(crate) mod udp;
 
+use beacon::{Beacon, BeaconPlan};
+use bind::Place;
 use faults::Faults;
 use mio::{Events, Poll, Token, Waker};
 use rgroups_core::node::{Bound, Cast, RawEvent, RawOp};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tcp::Streams;
@@ -25,6 +29,7 @@ use tcp::Streams;
 const WAKER: Token = Token(0);
 const UDP_UNICAST: Token = Token(1);
 const UDP_MULTICAST: Token = Token(2);
+const BEACON: Token = Token(3);
 const FIRST_STREAM: usize = 8;
 
 /// Counters of a member's sockets.
@@ -54,6 +59,7 @@ pub(crate) struct Net {
     poll: Poll,
     events: Events,
     datagrams: Datagrams,
+    beacon: Option<Beacon>,
     streams: Streams,
     faults: Faults,
     bound: Bound,
@@ -80,6 +86,40 @@ pub(crate) struct MonitorPlan {
     pub(crate) port_range: u16,
 }
 
+/// What is told to others instead of the bound address.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct External {
+    pub(crate) addr: Option<IpAddr>,
+    /// 0: the bound one.
+    pub(crate) port: u16,
+}
+
+impl External {
+    /// What others are told when we are bound to `at`.
+    pub(crate) fn announced(self, at: SocketAddr) -> SocketAddr {
+        let mut told = at;
+        if let Some(ip) = self.addr {
+            told = SocketAddr::new(ip, at.port());
+        }
+        if self.port != 0 {
+            told.set_port(self.port);
+        }
+        told
+    }
+}
+
+/// Everything that a member asks to be bound.
+#[derive(Clone, Debug)]
+pub(crate) struct NetPlan {
+    pub(crate) endpoint: Endpoint,
+    /// FD_SOCK2, if the stack has it.
+    pub(crate) monitor: Option<MonitorPlan>,
+    /// The multicasts of MPING, if the stack has it.
+    pub(crate) beacon: Option<BeaconPlan>,
+    /// How long a call to a peer may take.
+    pub(crate) connect_timeout: Duration,
+}
+
 /// Why a socket could not be made.
 #[derive(Debug)]
 pub(crate) struct BindFailure {
@@ -96,43 +136,43 @@ impl BindFailure {
 
 impl Net {
     /// Binds everything. Nothing stays open when an error is returned.
-    pub(crate) fn bind(
-        endpoint: &Endpoint,
-        monitor: Option<MonitorPlan>,
-        connect_timeout: Duration,
-    ) -> Result<Net, BindFailure> {
+    pub(crate) fn bind(plan: &NetPlan) -> Result<Net, BindFailure> {
+        let NetPlan { endpoint, monitor, beacon, connect_timeout } = plan;
         let poll = Poll::new().map_err(|e| BindFailure::new("poll", e))?;
         let registry = poll.registry();
         let mut streams =
-            Streams::new(registry, connect_timeout).map_err(|e| BindFailure::new("poll", e))?;
-        let (datagrams, transport, host) = match endpoint {
+            Streams::new(registry, *connect_timeout).map_err(|e| BindFailure::new("poll", e))?;
+        let (datagrams, transport, place) = match endpoint {
             Endpoint::Udp(plan) => {
                 let (udp, at) = udp::Udp::bind(plan, registry, |at| {
-                    monitor.is_none_or(|m| streams.listen_monitor(at, m).is_ok())
+                    let port = at.port();
+                    monitor.is_none_or(|m| streams.listen_monitor(plan.place, port, m).is_ok())
                 })?;
-                (Datagrams::Udp(udp), at, at.ip())
+                (Datagrams::Udp(udp), at, plan.place)
             }
             Endpoint::Tcp(plan) => {
                 let at = streams.listen_transport(plan)?;
                 if let Some(m) = monitor {
-                    streams.listen_monitor(at, m)?;
+                    streams.listen_monitor(plan.place, at.port(), *m)?;
                 }
-                (Datagrams::None, plan.announced(at), at.ip())
+                (Datagrams::None, plan.external.announced(at), plan.place)
             }
             Endpoint::Hub(name) => {
                 let waker = Waker::new(registry, WAKER).map_err(|e| BindFailure::new("poll", e))?;
                 let port = hub::Port::open(name, Arc::new(waker))
                     .map_err(|e| BindFailure::new(format!("a place in hub {name:?}"), e))?;
                 let at = port.address();
-                (Datagrams::Hub(port), at, at.ip())
+                (Datagrams::Hub(port), at, Place::from(at.ip()))
             }
         };
-        streams.bind_ip = Some(host);
+        streams.place = Some(place);
+        let beacon = beacon.as_ref().map(|b| Beacon::bind(b, registry)).transpose()?;
         let bound = Bound { transport, monitor: streams.monitor_address() };
         Ok(Net {
             events: Events::with_capacity(256),
             poll,
             datagrams,
+            beacon,
             streams,
             faults: Faults::default(),
             bound,
@@ -179,6 +219,11 @@ impl Net {
                         udp.ready(ev.token() == UDP_MULTICAST, ev.is_readable(), ev.is_writable());
                     }
                 }
+                BEACON => {
+                    if let Some(beacon) = &mut self.beacon {
+                        beacon.ready();
+                    }
+                }
                 token => self.streams.ready(token, ev),
             }
         }
@@ -191,7 +236,7 @@ impl Net {
             Datagrams::Hub(port) => port.has_input(),
             Datagrams::None => false,
         };
-        datagrams || self.streams.has_input()
+        datagrams || self.beacon.as_ref().is_some_and(Beacon::has_input) || self.streams.has_input()
     }
 
     /// Appends a bounded amount of what arrived. Tells whether more may be waiting.
@@ -201,6 +246,9 @@ impl Net {
             Datagrams::Hub(port) => port.receive(&self.faults, &mut self.counters, out),
             Datagrams::None => {}
         }
+        if let Some(beacon) = &mut self.beacon {
+            beacon.receive(&mut self.counters, out);
+        }
         self.streams.receive(&self.faults, &mut self.counters, out);
         self.has_input()
     }
@@ -208,6 +256,10 @@ impl Net {
     /// Carries out one operation. Datagrams are collected until [`Net::flush`].
     pub(crate) fn apply(&mut self, op: RawOp) {
         match op {
+            RawOp::Datagram { to: Cast::Discovery, bytes } => match &self.beacon {
+                Some(beacon) => beacon.send(&bytes, &mut self.counters),
+                None => self.counters.datagrams_dropped += 1,
+            },
             RawOp::Datagram { to, bytes } => {
                 if matches!(to, Cast::To(a) if self.faults.blocks(a)) {
                     return;
@@ -249,6 +301,7 @@ impl Net {
     /// Closes every socket.
     pub(crate) fn close(&mut self) {
         self.datagrams = Datagrams::None;
+        self.beacon = None;
         self.streams.clear();
     }
 

@@ -3,9 +3,10 @@
 //! Connections never wait for each other: each has a queue of its own, and reading takes turns.
 //! Accepting goes on whatever one call returned; out of descriptors, it pauses for a moment.
 
+use super::bind::Place;
 use super::faults::Faults;
 use super::tcp_conn::{Conn, Phase, READ_CHUNK, Read};
-use super::{BindFailure, FIRST_STREAM, MonitorPlan, NetCounters};
+use super::{BindFailure, External, FIRST_STREAM, MonitorPlan, NetCounters};
 use bytes::{Bytes, BytesMut};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use rgroups_core::node::{Port, RawEvent, RawOp};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 const BACKLOG: i32 = 128;
@@ -38,7 +39,7 @@ const PROGRESS: usize = 64 * 1024;
 /// What the transport listens on, from the attributes of TCP.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenPlan {
-    pub(crate) ip: IpAddr,
+    pub(crate) place: Place,
     pub(crate) port: u16,
     pub(crate) port_range: u16,
     /// Requested buffers of connections; 0: the system's choice.
@@ -46,15 +47,7 @@ pub(crate) struct ListenPlan {
     pub(crate) send_buf: usize,
     pub(crate) nodelay: bool,
     /// What is told to others instead of the bound address.
-    pub(crate) external: (Option<IpAddr>, u16),
-}
-
-impl ListenPlan {
-    /// What others are told when we are bound to `at`.
-    pub(crate) fn announced(&self, at: SocketAddr) -> SocketAddr {
-        let (ip, port) = self.external;
-        SocketAddr::new(ip.unwrap_or(at.ip()), if port == 0 { at.port() } else { port })
-    }
+    pub(crate) external: External,
 }
 
 /// Options of a connection.
@@ -104,8 +97,8 @@ pub(crate) struct Streams {
     chunk: BytesMut,
     connect_timeout: Duration,
     options: Options,
-    /// The source address of our calls.
-    pub(crate) bind_ip: Option<IpAddr>,
+    /// Where our calls come from.
+    pub(crate) place: Option<Place>,
 }
 
 impl Streams {
@@ -125,7 +118,7 @@ impl Streams {
             chunk: BytesMut::new(),
             connect_timeout,
             options: Options { recv_buf: 0, send_buf: 0, nodelay: true },
-            bind_ip: None,
+            place: None,
         })
     }
 
@@ -137,21 +130,22 @@ impl Streams {
         let ListenPlan { recv_buf, send_buf, nodelay, .. } = *plan;
         self.options = Options { recv_buf, send_buf, nodelay };
         let last = if plan.port == 0 { 0 } else { plan.port.saturating_add(plan.port_range) };
-        let ports = (plan.port..=last).map(|p| SocketAddr::new(plan.ip, p));
-        let what = format!("tcp {}", SocketAddr::new(plan.ip, plan.port));
+        let ports = (plan.port..=last).map(|p| plan.place.at(p));
+        let what = format!("tcp {}", plan.place.at(plan.port));
         self.listen(Port::Transport, ports).map_err(|e| BindFailure::new(what, e))
     }
 
-    /// Listens for FD_SOCK2, beside a transport at this address.
+    /// Listens for FD_SOCK2, beside a transport at this port.
     pub(crate) fn listen_monitor(
         &mut self,
-        transport: SocketAddr,
+        place: Place,
+        port: u16,
         plan: MonitorPlan,
     ) -> Result<(), BindFailure> {
-        let first = transport.port().saturating_add(plan.offset);
+        let first = port.saturating_add(plan.offset);
         let ports = first..=first.saturating_add(plan.port_range);
-        let what = format!("tcp {} (FD_SOCK2)", SocketAddr::new(transport.ip(), first));
-        let at = ports.map(|p| SocketAddr::new(transport.ip(), p));
+        let what = format!("tcp {} (FD_SOCK2)", place.at(first));
+        let at = ports.map(|p| place.at(p));
         self.listen(Port::Monitor, at).map_err(|e| BindFailure::new(what, e))?;
         Ok(())
     }
@@ -357,7 +351,7 @@ impl Streams {
             self.conns.insert(id, conn);
             return;
         }
-        match open_connection(to, self.bind_ip, self.options) {
+        match open_connection(to, self.place, self.options) {
             Ok(mut stream) => {
                 let token = self.new_token();
                 let ready = Interest::READABLE | Interest::WRITABLE;
@@ -516,17 +510,14 @@ fn open_listener(at: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((TcpListener::from_std(s.into()), at))
 }
 
-fn open_connection(
-    to: SocketAddr,
-    from: Option<IpAddr>,
-    options: Options,
-) -> io::Result<TcpStream> {
+fn open_connection(to: SocketAddr, from: Option<Place>, options: Options) -> io::Result<TcpStream> {
+    let to = from.map_or(to, |place| place.reach(to));
     let s = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     s.set_nonblocking(true)?;
     options.apply(&SockRef::from(&s));
-    let from = from.filter(|ip| ip.is_ipv4() == to.is_ipv4() && !ip.is_unspecified());
-    if let Some(ip) = from {
-        s.bind(&SocketAddr::new(ip, 0).into())?;
+    let from = from.filter(|p| p.ip.is_ipv4() == to.is_ipv4() && !p.ip.is_unspecified());
+    if let Some(place) = from {
+        s.bind(&place.at(0).into())?;
     }
     match s.connect(&to.into()) {
         Ok(()) => {}

@@ -6,12 +6,12 @@ use rgroups_core::net::ConnId;
 use rgroups_core::node::Port;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LOOPBACK: Place = Place { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), scope: 0 };
 const MONITOR: MonitorPlan = MonitorPlan { offset: 100, port_range: 3 };
 
 fn udp(group: Option<SocketAddr>) -> Net {
     let plan = UdpPlan {
-        ip: LOOPBACK,
+        place: LOOPBACK,
         port: 0,
         port_range: 0,
         group,
@@ -19,29 +19,34 @@ fn udp(group: Option<SocketAddr>) -> Net {
         ucast_recv_buf: 1 << 20,
         ucast_send_buf: 1 << 20,
         mcast_recv_buf: 1 << 20,
+        external: External::default(),
     };
-    bind(&Endpoint::Udp(plan))
+    bind(Endpoint::Udp(plan))
 }
 
 fn tcp() -> Net {
     let plan = ListenPlan {
-        ip: LOOPBACK,
+        place: LOOPBACK,
         port: 0,
         port_range: 0,
         recv_buf: 0,
         send_buf: 0,
         nodelay: true,
-        external: (None, 0),
+        external: External::default(),
     };
-    bind(&Endpoint::Tcp(plan))
+    bind(Endpoint::Tcp(plan))
 }
 
 fn hub(name: &str) -> Net {
-    Net::bind(&Endpoint::Hub(name.into()), None, Duration::from_secs(1)).expect("a place")
+    Net::bind(&plan(Endpoint::Hub(name.into()), None)).expect("a place")
 }
 
-fn bind(endpoint: &Endpoint) -> Net {
-    Net::bind(endpoint, Some(MONITOR), Duration::from_millis(300)).expect("loopback can be bound")
+fn plan(endpoint: Endpoint, monitor: Option<MonitorPlan>) -> NetPlan {
+    NetPlan { endpoint, monitor, beacon: None, connect_timeout: Duration::from_millis(300) }
+}
+
+fn bind(endpoint: Endpoint) -> Net {
+    Net::bind(&plan(endpoint, Some(MONITOR))).expect("loopback can be bound")
 }
 
 /// Runs both until `done` or two seconds are over.
@@ -247,20 +252,21 @@ fn a_connection_to_a_blocked_peer_falls_silent_and_breaks() {
 fn a_taken_port_leads_to_the_next_of_the_range() {
     let first = tcp();
     let port = first.bound().transport.port();
-    let plan = |port_range| {
-        Endpoint::Tcp(ListenPlan {
-            ip: LOOPBACK,
+    let at = |port_range| {
+        let listen = ListenPlan {
+            place: LOOPBACK,
             port,
             port_range,
             recv_buf: 0,
             send_buf: 0,
             nodelay: true,
-            external: (None, 0),
-        })
+            external: External::default(),
+        };
+        Net::bind(&plan(Endpoint::Tcp(listen), None))
     };
-    let e = Net::bind(&plan(0), None, Duration::from_secs(1)).expect_err("the port is taken");
+    let e = at(0).expect_err("the port is taken");
     assert!(e.what.contains(&port.to_string()));
-    let second = Net::bind(&plan(10), None, Duration::from_secs(1)).expect("one of eleven");
+    let second = at(10).expect("one of eleven");
     assert!(second.bound().transport.port() > port);
 }
 
@@ -269,14 +275,14 @@ fn a_closed_network_has_no_socket_left() {
     let mut a = tcp();
     let at = a.bound().transport;
     a.close();
-    let plan = ListenPlan {
-        ip: LOOPBACK,
+    let listen = ListenPlan {
+        place: LOOPBACK,
         port: at.port(),
         port_range: 0,
         recv_buf: 0,
         send_buf: 0,
         nodelay: true,
-        external: (None, 0),
+        external: External::default(),
     };
-    assert!(Net::bind(&Endpoint::Tcp(plan), None, Duration::from_secs(1)).is_ok());
+    assert!(Net::bind(&plan(Endpoint::Tcp(listen), None)).is_ok());
 }

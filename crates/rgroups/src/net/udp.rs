@@ -5,16 +5,18 @@
 //! dropped and counted: datagrams may be lost, the protocols above repair that. No error ends
 //! reading or writing.
 
+use super::bind::Place;
 use super::faults::Faults;
 use super::mmsg::{self, BATCH, Slots};
-use super::{BindFailure, NetCounters, UDP_MULTICAST, UDP_UNICAST};
+use super::{BindFailure, External, NetCounters, UDP_MULTICAST, UDP_UNICAST};
 use bytes::Bytes;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry};
+use rgroups_core::net::without_scope;
 use rgroups_core::node::{Cast, RawEvent};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// System calls per socket and turn: what bounds the input of a turn.
 const RECEIVES_PER_TURN: usize = 4;
@@ -28,7 +30,7 @@ const HIGHEST_PORT: u16 = u16::MAX - 200;
 /// What to bind, from the attributes of UDP.
 #[derive(Clone, Debug)]
 pub(crate) struct UdpPlan {
-    pub(crate) ip: IpAddr,
+    pub(crate) place: Place,
     /// 0: any.
     pub(crate) port: u16,
     pub(crate) port_range: u16,
@@ -38,6 +40,8 @@ pub(crate) struct UdpPlan {
     pub(crate) ucast_recv_buf: usize,
     pub(crate) ucast_send_buf: usize,
     pub(crate) mcast_recv_buf: usize,
+    /// What is told to others instead of the bound address.
+    pub(crate) external: External,
 }
 
 /// The two sockets.
@@ -45,6 +49,7 @@ pub(crate) struct UdpPlan {
 pub(crate) struct Udp {
     unicast: Half,
     multicast: Option<Half>,
+    place: Place,
     local: SocketAddr,
     group: Option<SocketAddr>,
     queue: Vec<(SocketAddr, Bytes)>,
@@ -69,7 +74,8 @@ impl Udp {
         mut accept: impl FnMut(SocketAddr) -> bool,
     ) -> Result<(Udp, SocketAddr), BindFailure> {
         let (socket, local) = bind_unicast(plan, &mut accept)?;
-        let multicast = plan.group.map(|g| bind_multicast(plan, g)).transpose()?;
+        let buffer = plan.mcast_recv_buf;
+        let multicast = plan.group.map(|g| bind_multicast(plan.place, g, buffer)).transpose()?;
         let register = |socket: Socket, token, interest| {
             let mut socket = UdpSocket::from_std(socket.into());
             registry
@@ -83,14 +89,15 @@ impl Udp {
         let udp = Udp {
             unicast,
             multicast,
+            place: plan.place,
             local,
-            group: plan.group,
+            group: plan.group.map(|g| on_link(plan.place, g)),
             queue: Vec::new(),
             queued: 0,
             congested: false,
             slots: Slots::new(),
         };
-        Ok((udp, local))
+        Ok((udp, plan.external.announced(local)))
     }
 
     pub(crate) fn ready(&mut self, multicast: bool, readable: bool, writable: bool) {
@@ -117,14 +124,17 @@ impl Udp {
         unicast.receive(slots, counters, |from| !faults.blocks(from), out);
         if let Some(m) = multicast {
             // Our own multicasts come back so that other processes of this host see them.
-            m.receive(slots, counters, |from| from != *local && !faults.blocks(from), out);
+            let local = without_scope(*local);
+            let others = |from| without_scope(from) != local && !faults.blocks(from);
+            m.receive(slots, counters, others, out);
         }
     }
 
     pub(crate) fn queue(&mut self, to: Cast, bytes: Bytes, counters: &mut NetCounters) {
         let to = match to {
-            Cast::To(a) => Some(a),
+            Cast::To(a) => Some(self.place.reach(a)),
             Cast::Group => self.group,
+            Cast::Discovery => None,
         };
         match to {
             Some(to) if self.queued + bytes.len() <= QUEUE_LIMIT => {
@@ -206,7 +216,7 @@ fn bind_unicast(
     plan: &UdpPlan,
     accept: &mut impl FnMut(SocketAddr) -> bool,
 ) -> Result<(Socket, SocketAddr), BindFailure> {
-    let what = format!("udp {}", SocketAddr::new(plan.ip, plan.port));
+    let what = format!("udp {}", plan.place.at(plan.port));
     let ports: Vec<u16> = match plan.port {
         0 => vec![0; EPHEMERAL_TRIES as usize],
         p => (p..=p.saturating_add(plan.port_range)).collect(),
@@ -223,21 +233,28 @@ fn bind_unicast(
 }
 
 fn open_unicast(plan: &UdpPlan, port: u16) -> io::Result<(Socket, SocketAddr)> {
-    let at = SocketAddr::new(plan.ip, port);
-    let s = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
-    s.set_nonblocking(true)?;
+    let (s, at) = open_sender(plan.place, port, plan.ttl)?;
     // The kernel gives what it may; `rgroups doctor` compares.
     let _ = s.set_recv_buffer_size(plan.ucast_recv_buf);
     let _ = s.set_send_buffer_size(plan.ucast_send_buf);
-    match plan.ip {
+    Ok((s, at))
+}
+
+/// A socket at this port whose multicasts leave by the interface of `place`.
+pub(super) fn open_sender(place: Place, port: u16, ttl: u32) -> io::Result<(Socket, SocketAddr)> {
+    let at = place.at(port);
+    let s = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    s.set_nonblocking(true)?;
+    match place.ip {
         IpAddr::V4(ip) => {
             s.set_multicast_if_v4(&ip)?;
-            s.set_multicast_ttl_v4(plan.ttl)?;
+            s.set_multicast_ttl_v4(ttl)?;
             s.set_multicast_loop_v4(true)?;
         }
         IpAddr::V6(_) => {
-            s.set_multicast_if_v6(super::bind::interface_index(plan.ip).unwrap_or(0))?;
-            s.set_multicast_hops_v6(plan.ttl)?;
+            s.set_only_v6(true)?;
+            s.set_multicast_if_v6(place.interface())?;
+            s.set_multicast_hops_v6(ttl)?;
             s.set_multicast_loop_v6(true)?;
         }
     }
@@ -246,27 +263,45 @@ fn open_unicast(plan: &UdpPlan, port: u16) -> io::Result<(Socket, SocketAddr)> {
     Ok((s, at))
 }
 
-fn bind_multicast(plan: &UdpPlan, group: SocketAddr) -> Result<Socket, BindFailure> {
+/// A socket that receives what is sent to `group` on the interface of `place`.
+pub(super) fn bind_multicast(
+    place: Place,
+    group: SocketAddr,
+    recv_buf: usize,
+) -> Result<Socket, BindFailure> {
     let fail = |e| {
-        let what = format!("multicast {group} on the interface of {}", plan.ip);
+        let what = format!("multicast {group} on the interface of {}", place.ip);
         BindFailure::new(what, e)
     };
-    open_multicast(plan, group).map_err(fail)
+    check_way_out(place, group).map_err(fail)?;
+    open_multicast(place, group, recv_buf).map_err(fail)
 }
 
-fn open_multicast(plan: &UdpPlan, group: SocketAddr) -> io::Result<Socket> {
+/// Where multicasts have no way out (loopback of IPv6, on most systems), a member would wait in vain
+/// for others: it is better told. Nothing is sent.
+fn check_way_out(place: Place, group: SocketAddr) -> io::Result<()> {
+    if place.ip.is_ipv4() != group.is_ipv4() {
+        let what = "bind_addr and mcast_addr are of different IP versions";
+        return Err(io::Error::new(ErrorKind::InvalidInput, what));
+    }
+    let (probe, _) = open_sender(place, 0, 0)?;
+    probe.connect(&on_link(place, group).into())
+}
+
+fn open_multicast(place: Place, group: SocketAddr, recv_buf: usize) -> io::Result<Socket> {
     let s = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
     s.set_nonblocking(true)?;
     s.set_reuse_address(true)?;
-    let _ = s.set_recv_buffer_size(plan.mcast_recv_buf);
+    let _ = s.set_recv_buffer_size(recv_buf);
     // Bound to the group, a socket sees no other group's packets; elsewhere this is refused.
-    let at = if cfg!(windows) {
-        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), group.port())
-    } else {
-        group
+    let at = match group {
+        SocketAddr::V4(g) if cfg!(windows) => (Ipv4Addr::UNSPECIFIED, g.port()).into(),
+        SocketAddr::V6(g) if cfg!(windows) => (Ipv6Addr::UNSPECIFIED, g.port()).into(),
+        // A group of link scope needs the link.
+        SocketAddr::V4(_) | SocketAddr::V6(_) => on_link(place, group),
     };
     s.bind(&at.into())?;
-    match (group.ip(), plan.ip) {
+    match (group.ip(), place.ip) {
         (IpAddr::V4(g), IpAddr::V4(ip)) => {
             #[cfg(target_os = "linux")]
             s.set_multicast_all_v4(false)?;
@@ -275,14 +310,18 @@ fn open_multicast(plan: &UdpPlan, group: SocketAddr) -> io::Result<Socket> {
         (IpAddr::V6(g), IpAddr::V6(_)) => {
             #[cfg(target_os = "linux")]
             s.set_multicast_all_v6(false)?;
-            s.join_multicast_v6(&g, super::bind::interface_index(plan.ip).unwrap_or(0))?;
+            s.join_multicast_v6(&g, place.interface())?;
         }
-        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => {
-            return Err(io::Error::new(
-                ErrorKind::InvalidInput,
-                "bind_addr and mcast_addr are of different IP versions",
-            ));
-        }
+        // Refused before.
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => {}
     }
     Ok(s)
+}
+
+/// A group of link scope, with the link.
+pub(super) fn on_link(place: Place, group: SocketAddr) -> SocketAddr {
+    match group.ip() {
+        IpAddr::V4(_) => group,
+        IpAddr::V6(_) => Place { scope: place.interface(), ..place }.reach(group),
+    }
 }

@@ -83,7 +83,7 @@ impl Process {
 
     /// Gives it an event; a datagram that finds the buffer full is lost.
     pub(super) fn queue(&mut self, event: RawEvent) -> bool {
-        if let RawEvent::Datagram { bytes, .. } = &event {
+        if let RawEvent::Datagram { bytes, .. } | RawEvent::Discovery { bytes } = &event {
             if self.datagram_bytes + bytes.len() > Self::SOCKET_BUFFER {
                 return false;
             }

@@ -23,7 +23,6 @@ use crate::history::{Fact, History, MessageId, SentMessage, What};
 use crate::network::{Host, Link, Network};
 use crate::payload;
 use crate::transcript::Transcript;
-use bytes::Bytes;
 pub use member::Appetite;
 use member::{Member, Process};
 use rgroups_core::node::{Node, RawEvent};
@@ -115,7 +114,7 @@ enum Happening {
     /// The node has input or a timer is due.
     Turn(Life),
     /// A datagram arrives.
-    Datagram { to: Host, from: SocketAddr, bytes: Bytes },
+    Datagram { to: Host, event: RawEvent },
     /// A connection goes on.
     Stream(Step),
     /// The application takes the next message.
@@ -339,7 +338,7 @@ impl Cluster {
         }
         match what {
             Happening::Turn(life) => self.turn(life),
-            Happening::Datagram { to, from, bytes } => self.datagram_arrives(to, from, bytes),
+            Happening::Datagram { to, event } => self.datagram_arrives(to, event),
             Happening::Stream(step) => self.with_streams(|s, around| s.step(step, around)),
             Happening::Consume(life) => self.consume_one(life),
             Happening::Sample => self.sample_and_plan_next(),
@@ -355,10 +354,10 @@ impl Cluster {
         self.history.facts.push(fact);
     }
 
-    fn datagram_arrives(&mut self, to: Host, from: SocketAddr, bytes: Bytes) {
+    fn datagram_arrives(&mut self, to: Host, event: RawEvent) {
         let Some(process) = self.members[to.0].process.as_mut() else { return };
         let life = process.life;
-        if process.queue(RawEvent::Datagram { from, bytes }) {
+        if process.queue(event) {
             self.wake(life, self.settings.turn_delay);
         }
     }

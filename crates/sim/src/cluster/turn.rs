@@ -8,7 +8,7 @@ use crate::history::{MessageId, What};
 use crate::network::Host;
 use crate::payload;
 use bytes::Bytes;
-use rgroups_core::node::{Cast, Node, RawOp};
+use rgroups_core::node::{Cast, Node, RawEvent, RawOp};
 use rgroups_core::{AppEvent, Command, Delivery, Duration, OpId, Time, Trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -247,21 +247,21 @@ impl Cluster {
             self.record(life, What::OversizedDatagram(packet.len()));
         }
         match to {
-            Cast::Group => {
+            Cast::Group | Cast::Discovery => {
                 for i in 0..self.members.len() {
-                    self.send_datagram_to(from, Host(i), packet.clone());
+                    self.send_datagram_to(from, Host(i), to, packet.clone());
                 }
             }
             Cast::To(at) => {
                 let host = self.streams.host_at(at.ip());
-                if let Some(to) = host.filter(|h| addresses::transport(*h) == at) {
-                    self.send_datagram_to(from, to, packet.clone());
+                if let Some(host) = host.filter(|h| addresses::transport(*h) == at) {
+                    self.send_datagram_to(from, host, to, packet.clone());
                 }
             }
         }
     }
 
-    fn send_datagram_to(&mut self, from: Host, to: Host, packet: Bytes) {
+    fn send_datagram_to(&mut self, from: Host, to: Host, cast: Cast, packet: Bytes) {
         let filtered = if self.network.looks_into_packets() {
             self.network.filter(from, to, packet)
         } else {
@@ -272,8 +272,13 @@ impl Cluster {
         let arrivals = self.network.arrivals(from, to, length, self.now, &mut self.rng);
         for at in arrivals {
             let bytes = filtered.packet.clone();
-            let what = Happening::Datagram { to, from: addresses::transport(from), bytes };
-            self.agenda.plan(at + filtered.extra_delay, what);
+            let event = match cast {
+                Cast::Discovery => RawEvent::Discovery { bytes },
+                Cast::Group | Cast::To(_) => {
+                    RawEvent::Datagram { from: addresses::transport(from), bytes }
+                }
+            };
+            self.agenda.plan(at + filtered.extra_delay, Happening::Datagram { to, event });
         }
     }
 

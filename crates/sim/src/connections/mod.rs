@@ -363,6 +363,8 @@ impl Streams {
                 }
             }
             RawEvent::Datagram { .. }
+            | RawEvent::Discovery { .. }
+            | RawEvent::NobodyThere
             | RawEvent::Connected { .. }
             | RawEvent::ConnectFailed { .. }
             | RawEvent::Written { .. }

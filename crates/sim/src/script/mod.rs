@@ -199,6 +199,7 @@ impl Stage {
         let mut plan = match self.stack.as_str() {
             "udp" => StackPlan::udp(),
             "tcp" => StackPlan::tcp(transport_addresses(INITIAL_HOSTS)),
+            "mping" => StackPlan::tcp_mping(),
             "inproc" => StackPlan::in_process(),
             other => return Err(format!("{other:?} is no stack")),
         };

@@ -1,9 +1,10 @@
 //! What can be configured of discovery, by JGroups' names.
 
 use crate::attributes;
+use crate::bind_addr::BindAddr;
 use crate::wire::{PingData, ProtId};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
 /// How members are looked for.
@@ -11,6 +12,8 @@ use core::time::Duration;
 pub enum DiscoveryKind {
     /// By a multicast.
     Ping(PingConfig),
+    /// By a multicast on a group of its own, beside a transport over streams.
+    Mping(MpingConfig),
     /// By asking addresses from a list.
     TcpPing(TcpPingConfig),
     /// By a multicast on the hub.
@@ -23,6 +26,7 @@ impl DiscoveryKind {
     pub fn name(&self) -> &'static str {
         match self {
             DiscoveryKind::Ping(_) => "PING",
+            DiscoveryKind::Mping(_) => "MPING",
             DiscoveryKind::TcpPing(_) => "TCPPING",
             DiscoveryKind::InProcess(_) => "SHARED_LOOPBACK_PING",
         }
@@ -33,6 +37,7 @@ impl DiscoveryKind {
     pub fn id(&self) -> ProtId {
         match self {
             DiscoveryKind::Ping(_) => ProtId::PING,
+            DiscoveryKind::Mping(_) => ProtId::MPING,
             DiscoveryKind::TcpPing(_) => ProtId::TCPPING,
             DiscoveryKind::InProcess(_) => ProtId::SHARED_LOOPBACK_PING,
         }
@@ -42,6 +47,13 @@ impl DiscoveryKind {
     pub(super) fn common(&self) -> Common {
         match self {
             DiscoveryKind::Ping(c) => Common {
+                join_wait: c.join_wait,
+                break_on_coord_rsp: c.break_on_coord_rsp,
+                return_entire_cache: c.return_entire_cache,
+                max_rank_to_reply: c.max_rank_to_reply,
+                max_members: c.max_members_in_discovery_request,
+            },
+            DiscoveryKind::Mping(c) => Common {
                 join_wait: c.join_wait,
                 break_on_coord_rsp: c.break_on_coord_rsp,
                 return_entire_cache: c.return_entire_cache,
@@ -90,6 +102,12 @@ impl From<PingConfig> for DiscoveryKind {
     }
 }
 
+impl From<MpingConfig> for DiscoveryKind {
+    fn from(c: MpingConfig) -> Self {
+        DiscoveryKind::Mping(c)
+    }
+}
+
 impl From<TcpPingConfig> for DiscoveryKind {
     fn from(c: TcpPingConfig) -> Self {
         DiscoveryKind::TcpPing(c)
@@ -120,6 +138,46 @@ attributes! {
 }
 
 attributes! {
+    /// Discovery by multicast beside a transport over streams (JGroups `MPING`): requests go to a
+    /// group of their own, answers come by the transport.
+    pub struct MpingConfig for "MPING" {
+        /// The multicast address of discovery. Default 232.5.6.7, or ff0e::5:6:7 where the member
+        /// binds to an IPv6 address.
+        mcast_addr: Option<IpAddr> = None,
+        /// The port of discovery. Default 7555.
+        mcast_port: u16 = 7555,
+        /// The local address whose interface sends and receives the requests. Default: the
+        /// transport's.
+        bind_addr: Option<BindAddr> = None,
+        /// How many routers a request may pass. Default 8.
+        ip_ttl: u32 = 8,
+        /// How long a joiner collects answers, unless a coordinator answers earlier. JGroups takes
+        /// `GMS.join_timeout`; set both alike. Milliseconds, default 2 s.
+        join_wait: Duration = Duration::from_secs(2),
+        /// The first answer of a coordinator ends the wait. Default true.
+        break_on_coord_rsp: bool = true,
+        /// Answer with everybody whose address is known instead of with oneself. Default false.
+        return_entire_cache: bool = false,
+        /// Only the first so many members of a view answer joiners; 0: all. Default 0.
+        max_rank_to_reply: u32 = 0,
+        /// At most this many members are named in one request or answer. Default 500.
+        max_members_in_discovery_request: u32 = 500,
+    }
+}
+
+impl MpingConfig {
+    /// The group of requests, for a member that binds to an address of this version.
+    #[must_use]
+    pub fn group(&self, bind: IpAddr) -> SocketAddr {
+        let default = match bind {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::new(232, 5, 6, 7)),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 5, 6, 7)),
+        };
+        SocketAddr::new(self.mcast_addr.unwrap_or(default), self.mcast_port)
+    }
+}
+
+attributes! {
     /// Discovery by a list of addresses (JGroups `TCPPING`).
     pub struct TcpPingConfig for "TCPPING" {
         /// Where members may be; each stands for its port and the `port_range` ports above. Default
@@ -128,8 +186,9 @@ attributes! {
         /// How many ports above each of `initial_hosts` are asked too. Default 2, as in JGroups'
         /// tcp.xml.
         port_range: u16 = 2,
-        /// How long a joiner collects answers, unless a coordinator answers earlier. JGroups takes
-        /// `GMS.join_timeout`; presets set both alike. Milliseconds, default 2 s.
+        /// How long a joiner collects answers, unless a coordinator answers earlier, or every
+        /// address that was asked refuses the connection. JGroups takes `GMS.join_timeout`;
+        /// presets set both alike. Milliseconds, default 2 s.
         join_wait: Duration = Duration::from_secs(2),
         /// The first answer of a coordinator ends the wait. Default true.
         break_on_coord_rsp: bool = true,

@@ -1,7 +1,8 @@
 //! The messages of discovery (WIRE §10): requests, answers, and what a coordinator tells of its
 //! members.
 
-use super::{Discovery, DiscoveryKind, Role};
+use super::{Asked, Discovery, DiscoveryKind, Role};
+use crate::net::{NetOp, without_scope};
 use crate::wire::header::{Header, PingHeader, PingKind};
 use crate::wire::{self, Address, Body, Decoded, Flags, PingData, Reader};
 use crate::{Cx, Message, Uuid};
@@ -20,7 +21,12 @@ pub(super) fn payload(m: &Message) -> Decoded<Vec<PingData>> {
 
 impl Discovery {
     /// Asks who is there, by multicast or by asking every address where a member may be.
-    pub(super) fn request(&mut self, wanted: Option<&[Uuid]>, initial: bool, cx: &mut Cx<'_>) {
+    pub(super) fn request(
+        &mut self,
+        wanted: Option<&[Uuid]>,
+        initial: bool,
+        cx: &mut Cx<'_>,
+    ) -> Asked {
         let group = cx.group();
         let data = PingData {
             // JGroups describes the requester as a client, whatever it is.
@@ -34,15 +40,28 @@ impl Discovery {
             cluster: String::from_utf8(group.cluster.to_vec()).ok(),
             initial,
         };
-        let targets: Vec<Option<Address>> = match &self.kind {
-            DiscoveryKind::Ping(_) | DiscoveryKind::InProcess(_) => [None].into(),
-            DiscoveryKind::TcpPing(_) => {
-                self.hosts(cx).into_iter().map(|at| Some(at.into())).collect()
+        let list = core::slice::from_ref(&data);
+        match &self.kind {
+            DiscoveryKind::Ping(_) | DiscoveryKind::InProcess(_) => {
+                self.counters.requests += 1;
+                self.send(None, header, list, cx);
+                Asked::Everybody
             }
-        };
-        for dest in targets {
-            self.counters.requests += 1;
-            self.send(dest, header.clone(), core::slice::from_ref(&data), cx);
+            DiscoveryKind::Mping(_) => {
+                self.counters.requests += 1;
+                let mut request = self.message(None, header, list);
+                request.src = Some(cx.local().into());
+                cx.net(NetOp::Discovery(request));
+                Asked::Everybody
+            }
+            DiscoveryKind::TcpPing(_) => {
+                let hosts = self.hosts(cx);
+                for at in &hosts {
+                    self.counters.requests += 1;
+                    self.send(Some((*at).into()), header.clone(), list, cx);
+                }
+                Asked::Hosts(hosts.into_iter().map(without_scope).collect())
+            }
         }
     }
 
@@ -60,7 +79,7 @@ impl Discovery {
         }
         hosts.extend(self.dynamic_hosts.iter());
         hosts.extend(cx.group().addresses.known().map(|(_, at)| at));
-        hosts.remove(&own);
+        hosts.retain(|at| without_scope(*at) != without_scope(own));
         hosts
     }
 
@@ -120,13 +139,16 @@ impl Discovery {
         }
     }
 
-    fn send(&self, dest: Option<Address>, header: PingHeader, of: &[PingData], cx: &mut Cx<'_>) {
+    fn message(&self, dest: Option<Address>, header: PingHeader, of: &[PingData]) -> wire::Message {
         let mut bytes = Vec::new();
         PingData::encode_list(of, &mut bytes);
-        let message = wire::Message { dest, body: Body::bytes(bytes), ..wire::Message::default() }
+        wire::Message { dest, body: Body::bytes(bytes), ..wire::Message::default() }
             .with_flags(Flags::OOB | Flags::DONT_BUNDLE)
-            .with_header(self.kind.id(), Header::Ping(header));
-        let mut message = Message::from(message);
+            .with_header(self.kind.id(), Header::Ping(header))
+    }
+
+    fn send(&self, dest: Option<Address>, header: PingHeader, of: &[PingData], cx: &mut Cx<'_>) {
+        let mut message = Message::from(self.message(dest, header, of));
         message.hints = wire::Hints::DONT_LOOPBACK;
         cx.send_down(message);
     }

@@ -1,4 +1,4 @@
-//! Finding members, and their physical addresses (JGroups `PING`, `TCPPING`,
+//! Finding members, and their physical addresses (JGroups `PING`, `MPING`, `TCPPING`,
 //! `SHARED_LOOPBACK_PING`).
 //!
 //! Requests and answers are unreliable single messages. Discovery reports what it hears and judges
@@ -9,15 +9,16 @@ mod config;
 mod hunt;
 mod messages;
 
-pub use config::{DiscoveryKind, LocalPingConfig, PingConfig, TcpPingConfig};
+pub use config::{DiscoveryKind, LocalPingConfig, MpingConfig, PingConfig, TcpPingConfig};
 
+use crate::net::NetEvent;
 use crate::wire::header::{Header, PingHeader, PingKind};
 use crate::wire::{Address, PingData};
 use crate::{
     Batch, Cx, Dir, DropReason, Event, Flow, Found, Interests, Message, Protocol, Purpose, Service,
     Spec, Time, TimerKey, Uuid, View,
 };
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use config::Common;
 use core::net::SocketAddr;
@@ -73,9 +74,19 @@ enum Role {
 #[derive(Debug)]
 struct Search {
     wanted: Option<Vec<Uuid>>,
+    asked: Asked,
     found: BTreeMap<Uuid, Found>,
     /// Somebody answered; requests of others do not count.
     answered: bool,
+}
+
+/// Who may answer.
+#[derive(Debug)]
+enum Asked {
+    /// Whoever hears a multicast.
+    Everybody,
+    /// Who listens at these addresses, except those that refused.
+    Hosts(BTreeSet<SocketAddr>),
 }
 
 #[derive(Debug, Default)]
@@ -105,18 +116,34 @@ impl Discovery {
     fn find(&mut self, purpose: Purpose, wanted: Option<Vec<Uuid>>, cx: &mut Cx<'_>) {
         let initial = purpose == Purpose::Join;
         let over = cx.now + self.common.join_wait;
+        let asked = self.request(wanted.as_deref(), initial, cx);
         match purpose {
             Purpose::Join => {
+                // Who asks nobody need not wait.
+                let nobody = matches!(&asked, Asked::Hosts(hosts) if hosts.is_empty());
                 let found = BTreeMap::new();
-                self.search = Some(Search { wanted: wanted.clone(), found, answered: false });
-                cx.arm(JOIN_OVER, over);
+                self.search = Some(Search { wanted, asked, found, answered: false });
+                cx.arm(JOIN_OVER, if nobody { cx.now } else { over });
                 cx.arm(JOIN_AGAIN, cx.now + self.common.join_wait / 2);
             }
             Purpose::Merge | Purpose::Addresses => {
                 self.curious.insert(purpose, over);
             }
         }
-        self.request(wanted.as_deref(), initial, cx);
+    }
+
+    /// Nobody listens at one of the addresses that were asked. When nobody is left to answer and
+    /// nobody was heard, the wait of a joiner is over: whoever starts from now on finds this member.
+    fn nobody_at(&mut self, at: Option<SocketAddr>, cx: &mut Cx<'_>) {
+        let Some(search) = &mut self.search else { return };
+        let nobody = match (&mut search.asked, at) {
+            (Asked::Hosts(hosts), Some(at)) => hosts.remove(&at) && hosts.is_empty(),
+            (Asked::Everybody, None) => true,
+            (Asked::Hosts(_), None) | (Asked::Everybody, Some(_)) => false,
+        };
+        if nobody && search.found.is_empty() {
+            self.end_search(cx);
+        }
     }
 
     /// Ends the wait of a joiner: what was found is reported, once.
@@ -132,7 +159,9 @@ impl Discovery {
     fn install_view(&mut self, view: &View, cx: &mut Cx<'_>) {
         let old = core::mem::replace(&mut self.members, view.members.to_vec());
         let unknown_due = match self.kind {
-            DiscoveryKind::Ping(_) | DiscoveryKind::InProcess(_) => cx.now,
+            DiscoveryKind::Ping(_) | DiscoveryKind::Mping(_) | DiscoveryKind::InProcess(_) => {
+                cx.now
+            }
             DiscoveryKind::TcpPing(_) => cx.now + UNKNOWN_GRACE,
         };
         for m in view.members.iter() {
@@ -321,6 +350,10 @@ impl Protocol for Discovery {
                 }
                 Flow::Stop
             }
+            (Dir::Up, Event::NobodyAt(at)) => {
+                self.nobody_at(*at, cx);
+                Flow::Stop
+            }
             (Dir::Down, Event::View(v)) => {
                 self.install_view(v, cx);
                 Flow::Pass
@@ -338,6 +371,24 @@ impl Protocol for Discovery {
                 Flow::Pass
             }
             _ => Flow::Pass,
+        }
+    }
+
+    fn on_net(&mut self, ev: NetEvent, cx: &mut Cx<'_>) {
+        let NetEvent::Discovery(request) = ev else { return };
+        let Some(src) = request.src.as_ref().and_then(Address::uuid) else {
+            return cx.drop_from_peer(DropReason::BadSender, None);
+        };
+        let header = request.headers.get(self.kind.id());
+        if src == cx.local() {
+            // A socket hears its own multicasts too.
+        } else if self.role == Role::Leaving {
+            cx.drop_from_peer(DropReason::NotConnected, Some(src));
+        } else if matches!(header, Some(Header::Ping(h)) if h.kind == PingKind::Request) {
+            self.receive(src, &request.into(), cx);
+        } else {
+            // Answers come by the transport, which knows the cluster that they are of.
+            cx.drop_from_peer(DropReason::Malformed, Some(src));
         }
     }
 

@@ -406,3 +406,64 @@ fn a_joiner_finds_the_coordinator_although_its_first_request_is_lost() {
     exchange(&mut both, |_, _, _| false);
     assert_eq!(found(&both[1]), [(Purpose::Join, [id(1)].into())]);
 }
+
+fn asks(ports: &[u16]) -> Solo {
+    let config =
+        TcpPingConfig { initial_hosts: hosts(ports), port_range: 0, ..TcpPingConfig::default() };
+    let mut s = member(1, tcpping(config));
+    join(&mut s);
+    s
+}
+
+fn nobody_at(s: &mut Solo, ports: &[u16]) {
+    for at in hosts(ports) {
+        s.event_up(Event::NobodyAt(Some(at)));
+    }
+}
+
+#[test]
+fn the_wait_ends_when_every_address_that_was_asked_refuses() {
+    let mut s = asks(&[7002, 7003]);
+    nobody_at(&mut s, &[7002]);
+    s.run(ms(10));
+    assert_eq!(found(&s), []);
+    nobody_at(&mut s, &[7003]);
+    assert_eq!(found(&s), [(Purpose::Join, [].into())]);
+    s.run(ms(5_000));
+    assert_eq!(found(&s).len(), 1, "reported once");
+}
+
+#[test]
+fn an_address_that_is_silent_is_waited_for() {
+    let mut s = asks(&[7002, 7003]);
+    nobody_at(&mut s, &[7003, 7003, 7099]);
+    s.run(ms(1_999));
+    assert_eq!(found(&s), []);
+    s.run(ms(1));
+    assert_eq!(found(&s).len(), 1);
+}
+
+#[test]
+fn who_heard_of_another_joiner_waits_although_all_that_were_asked_refuse() {
+    let mut s = asks(&[7003]);
+    let cluster = Some("test".to_string());
+    let header = PingHeader { kind: PingKind::Request, cluster, initial: true };
+    s.arrive(2, message(wire::ProtId::TCPPING, header, &[data(2, false, false)]));
+    nobody_at(&mut s, &[7003]);
+    assert_eq!(found(&s), []);
+}
+
+#[test]
+fn who_asks_nobody_does_not_wait() {
+    let mut s = asks(&[]);
+    s.run(ms(1));
+    assert_eq!(found(&s), [(Purpose::Join, [].into())]);
+}
+
+#[test]
+fn the_first_on_a_hub_does_not_wait() {
+    let mut s = member(1, Discovery::new(LocalPingConfig::default()));
+    join(&mut s);
+    s.event_up(Event::NobodyAt(None));
+    assert_eq!(found(&s), [(Purpose::Join, [].into())]);
+}

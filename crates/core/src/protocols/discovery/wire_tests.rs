@@ -6,7 +6,7 @@ use super::*;
 use crate::node::{Bound, LinkConfig, Node, NodeEnv, RawEvent, RawOp};
 use crate::protocols::transport::{TcpConfig, Transport, TransportConfig, UdpConfig};
 use crate::testkit::Probe;
-use crate::{Command, GroupChange};
+use crate::{Command, GroupChange, wire};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -74,6 +74,10 @@ impl Protocol for Joiner {
         }
         Flow::Pass
     }
+}
+
+fn at(port: u16) -> SocketAddr {
+    ([127, 0, 0, 1], port).into()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -195,4 +199,80 @@ fn the_answer_of_jgroups_ends_the_search() {
         _ => false,
     };
     assert!(events.lock().unwrap().iter().any(told));
+}
+
+fn on_a_group_of_its_own(me: (Uuid, &str, u16)) -> Node {
+    node(me, b"cluster", TcpConfig::default(), MpingConfig::default())
+}
+
+/// The request that a joiner multicasts on the group of MPING.
+fn mping_request() -> Bytes {
+    let mut b = on_a_group_of_its_own((B, "B", 7801));
+    let datagrams = core::iter::from_fn(|| b.poll_raw()).filter_map(|op| match op {
+        RawOp::Datagram { to: crate::node::Cast::Discovery, bytes } => Some(bytes),
+        _ => None,
+    });
+    let [request] = <[Bytes; 1]>::try_from(datagrams.collect::<Vec<_>>()).unwrap();
+    request
+}
+
+#[test]
+fn a_request_on_a_group_of_its_own_is_a_bare_message() {
+    let m = wire::mping::decode(mping_request()).unwrap();
+    assert_eq!((m.src.clone(), m.dest.clone(), m.headers.len()), (Some(B.into()), None, 1));
+    let Some(Header::Ping(h)) = m.headers.get(wire::ProtId::MPING) else { panic!("{m:?}") };
+    let cluster = Some(String::from("cluster"));
+    assert_eq!(*h, PingHeader { kind: PingKind::Request, cluster, initial: true });
+    let list = messages::payload(&m.clone().into()).unwrap();
+    assert_eq!(list[0].physical.as_ref().and_then(wire::IpAddress::socket_addr), Some(at(7801)));
+}
+
+#[test]
+fn a_request_on_a_group_of_its_own_is_answered_by_the_transport() {
+    let mut a = on_a_group_of_its_own((A, "A", 7800));
+    let _ = sent(&mut a);
+    a.receive(Time::ZERO, RawEvent::Discovery { bytes: mping_request() });
+    a.end_turn(Time::ZERO);
+    let ops: Vec<RawOp> = core::iter::from_fn(|| a.poll_raw()).collect();
+    let to_b = |op: &RawOp| matches!(op, RawOp::Connect { to, .. } if *to == at(7801));
+    assert!(ops.iter().any(to_b), "{ops:?}");
+    assert!(ops.iter().any(|op| matches!(op, RawOp::Write { bytes, .. } if bytes.len() > 30)));
+}
+
+#[test]
+fn a_request_of_another_cluster_on_the_same_group_leaves_no_trace() {
+    let config = TcpConfig::default();
+    let mut a = node((A, "A", 7800), b"other", config, MpingConfig::default());
+    let _ = sent(&mut a);
+    a.receive(Time::ZERO, RawEvent::Discovery { bytes: mping_request() });
+    a.receive(Time::ZERO, RawEvent::Discovery { bytes: Bytes::from_static(b"garbage") });
+    a.end_turn(Time::ZERO);
+    assert_eq!(a.poll_raw(), None);
+    assert_eq!(a.stack().group().addresses.physical(B), None);
+}
+
+#[test]
+fn when_all_hosts_refuse_a_member_over_streams_does_not_wait() {
+    let initial_hosts = [at(7810), at(7811)].into();
+    let hosts = TcpPingConfig { initial_hosts, port_range: 0, ..TcpPingConfig::default() };
+    let events = Arc::default();
+    let config = TcpConfig::default();
+    let mut b = node_with((B, "B", 7801), b"cluster", config, hosts, Arc::clone(&events));
+    let ended = || {
+        let is = |(_, ev): &(Dir, Event)| matches!(ev, Event::Found { .. });
+        events.lock().unwrap().iter().any(is)
+    };
+    // The hosts, and the same ports on the own host.
+    let calls: Vec<_> = core::iter::from_fn(|| b.poll_raw())
+        .filter_map(|op| match op {
+            RawOp::Connect { conn, .. } => Some(conn),
+            _ => None,
+        })
+        .collect();
+    for conn in calls {
+        assert!(!ended());
+        b.receive(Time::ZERO, RawEvent::ConnectFailed { conn, refused: true });
+        b.end_turn(Time::ZERO);
+    }
+    assert!(ended());
 }

@@ -506,7 +506,10 @@ impl Protocol for FdSock2 {
             NetEvent::MonitorFrame { conn, src, header } => self.on_frame(conn, src, &header, cx),
             NetEvent::MonitorClosed { conn, graceful } => self.on_closed(conn, graceful, cx),
             NetEvent::MonitorAccepted { .. } => {}
-            NetEvent::Frame { .. } | NetEvent::Undecodable { .. } => {
+            NetEvent::Frame { .. }
+            | NetEvent::Undecodable { .. }
+            | NetEvent::NobodyAt(_)
+            | NetEvent::Discovery(_) => {
                 cx.drop_from_peer(DropReason::Malformed, None);
             }
         }

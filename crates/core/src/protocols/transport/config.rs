@@ -3,9 +3,10 @@
 
 use crate::attributes;
 use crate::attributes::ByteSize;
+use crate::bind_addr::BindAddr;
 use crate::node::TransportKind;
 use alloc::string::String;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
 /// The configuration of one of the transports.
@@ -92,16 +93,22 @@ impl From<InProcessConfig> for TransportConfig {
 attributes! {
     /// Datagrams with IP multicast (JGroups `UDP`).
     pub struct UdpConfig for "UDP" {
-        /// The local address to send from and receive on; it is told to the others, so it cannot be
-        /// a wildcard. Default: none, the driver chooses one.
-        bind_addr: Option<IpAddr> = None,
+        /// The local address to send from and receive on, or a rule that finds it; it is told to
+        /// the others, so it cannot be a wildcard. Default: none, the driver chooses one.
+        bind_addr: Option<BindAddr> = None,
         /// The unicast port. Default 0: any free one.
         bind_port: u16 = 0,
         /// How many ports above `bind_port` are tried when it is taken (only with a port other than
         /// 0). Default 10.
         port_range: u16 = 10,
-        /// The group's multicast address. Default 239.8.8.8, as in JGroups' udp.xml.
-        mcast_addr: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 8, 8, 8)),
+        /// An address to be told to the others instead of the bound one (behind address
+        /// translation). Default none.
+        external_addr: Option<IpAddr> = None,
+        /// The port to be told to the others. Default 0: the bound one.
+        external_port: u16 = 0,
+        /// The group's multicast address. Default 239.8.8.8, as in JGroups' udp.xml, or
+        /// ff0e::8:8:8 where the member binds to an IPv6 address.
+        mcast_addr: Option<IpAddr> = None,
         /// The group's port. Default 45588, as in JGroups' udp.xml.
         mcast_port: u16 = 45588,
         /// How many routers a multicast may pass. Default 8.
@@ -125,14 +132,26 @@ attributes! {
 impl UdpConfig {
     /// The largest payload of a datagram over IPv4, in bytes.
     pub const MAX_DATAGRAM: usize = 65_507;
+
+    /// The group, for a member that binds to an address of this version; `None`: multicasts are
+    /// sent as copies.
+    #[must_use]
+    pub fn group(&self, bind: IpAddr) -> Option<SocketAddr> {
+        let default = match bind {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::new(239, 8, 8, 8)),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 8, 8, 8)),
+        };
+        let addr = self.mcast_addr.unwrap_or(default);
+        self.ip_mcast.then(|| SocketAddr::new(addr, self.mcast_port))
+    }
 }
 
 attributes! {
     /// Streams, one connection per pair of members (JGroups `TCP`).
     pub struct TcpConfig for "TCP" {
-        /// The local address to listen on; it is told to the others, so it cannot be a wildcard.
-        /// Default: none, the driver chooses one.
-        bind_addr: Option<IpAddr> = None,
+        /// The local address to listen on, or a rule that finds it; it is told to the others, so it
+        /// cannot be a wildcard. Default: none, the driver chooses one.
+        bind_addr: Option<BindAddr> = None,
         /// The port to listen on. Default 7800; 0 is any free one.
         bind_port: u16 = 7800,
         /// How many ports above `bind_port` are tried when it is taken. Default 10.

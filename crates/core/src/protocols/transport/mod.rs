@@ -232,8 +232,10 @@ impl Protocol for Transport {
         match ev {
             NetEvent::Frame { frame, from } => self.receive(frame, from, cx),
             NetEvent::Undecodable { error, .. } => Self::undecodable(&error, cx),
-            // Connections of a failure detector that is not in this stack.
-            NetEvent::MonitorAccepted { .. }
+            NetEvent::NobodyAt(at) => cx.raise(Dir::Up, Event::NobodyAt(at)),
+            // Of protocols that are not in this stack.
+            NetEvent::Discovery(_)
+            | NetEvent::MonitorAccepted { .. }
             | NetEvent::MonitorConnected { .. }
             | NetEvent::MonitorFailed { .. }
             | NetEvent::MonitorFrame { .. }

@@ -5,6 +5,7 @@
 //! cluster leaves a trace in our state.
 
 use super::Transport;
+use crate::net::without_scope;
 use crate::wire::header::{Rtt, TpHeader};
 use crate::wire::{self, Address, Flags, Frame, FrameBody, Header, ProtId};
 use crate::{Batch, Cx, DropReason, Message, Uuid};
@@ -46,7 +47,7 @@ fn alone(m: &wire::Message) -> bool {
 impl Transport {
     /// A packet that could be read.
     pub(super) fn receive(&mut self, frame: Frame, from: Option<SocketAddr>, cx: &mut Cx<'_>) {
-        if from == Some(cx.group().physical) {
+        if from.map(without_scope) == Some(without_scope(cx.group().physical)) {
             // A socket hears its own multicasts too; the copies went up when they were sent.
             return cx.drop_from_peer(DropReason::OwnMulticast, None);
         }
@@ -156,7 +157,9 @@ impl Transport {
 fn is_for_us(dest: Option<&Address>, cx: &Cx<'_>) -> bool {
     match dest {
         None => true,
-        Some(Address::Ip(at)) => *at == cx.group().physical.into(),
+        Some(Address::Ip(at)) => {
+            at.socket_addr().map(without_scope) == Some(without_scope(cx.group().physical))
+        }
         Some(other) => other.uuid() == Some(cx.local()),
     }
 }

@@ -265,6 +265,7 @@ fn refuse_all(s: &mut Solo) -> Vec<WireMessage> {
                 NetOp::MonitorSend { .. }
                 | NetOp::MonitorClose { .. }
                 | NetOp::RetainPeers(_)
+                | NetOp::Discovery(_)
                 | NetOp::Shutdown => {}
             }
         }
@@ -325,6 +326,7 @@ fn who_was_cleared_is_announced_and_watched_again() {
             NetOp::MonitorSend { .. }
             | NetOp::MonitorClose { .. }
             | NetOp::RetainPeers(_)
+            | NetOp::Discovery(_)
             | NetOp::Shutdown => {}
         }
     }
