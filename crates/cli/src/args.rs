@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,6 +81,12 @@ pub(crate) enum Command {
     ///
     /// Example: tcpdump -i lo -w - | rgroups decode -
     Decode(DecodeArgs),
+    /// Ask members about themselves, without joining: Java's and ours, as JGroups' probe.sh does.
+    ///
+    /// Members answer if `diag.enabled=true` is set in their transport.
+    ///
+    /// Example: rgroups probe jmx=GMS member-addrs
+    Probe(ProbeArgs),
     /// Run whole clusters in a simulator, from one seed.
     ///
     /// Example: rgroups sim run --seeds 100 --profile lossy --members 5
@@ -311,6 +317,43 @@ pub(crate) struct DecodeArgs {
     /// Print a dissector for Wireshark in Lua. Its first lines say how to install it.
     #[arg(long, conflicts_with_all = ["input", "stream"])]
     pub(crate) wireshark: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    /// What to ask: `keys` lists what a member understands; `jmx=PROTOCOL[.ATTRIBUTE]`, `ops`,
+    /// `op=PROTOCOL.OPERATION`, `member-addrs`, `dump-digest`, `print-protocols` and others.
+    /// Without any: name, view and version.
+    #[arg(value_name = "KEY[=VALUE]")]
+    pub(crate) keys: Vec<String>,
+    /// Ask here: a multicast group (default 224.0.75.75), or a host, which is asked over TCP; may
+    /// be repeated.
+    #[arg(long, value_name = "IP")]
+    pub(crate) addr: Vec<IpAddr>,
+    /// The port; over TCP the first one of the range.
+    #[arg(long, default_value_t = 7500)]
+    pub(crate) port: u16,
+    /// Over TCP: how many further ports are asked.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) port_range: u16,
+    /// Ask over TCP: this host, or those of `--addr`, and all that their members name.
+    #[arg(long)]
+    pub(crate) tcp: bool,
+    /// Ask on the interface with this address only; default: on all.
+    #[arg(long, value_name = "IP")]
+    pub(crate) bind: Option<Ipv4Addr>,
+    /// The passcode that members ask for.
+    #[arg(long, env = "RGROUPS_PASSCODE", hide_env_values = true)]
+    pub(crate) passcode: Option<String>,
+    /// Only members of clusters whose name fits; `*` stands for anything.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) cluster: Option<String>,
+    /// Show only answers that contain this text.
+    #[arg(long = "match", value_name = "TEXT")]
+    pub(crate) matching: Option<String>,
+    /// How long to wait for answers.
+    #[arg(long, value_parser = duration, default_value = "1s", value_name = "TIME")]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod failure;
 mod join;
 mod manual;
 mod output;
+mod probe;
 mod recv;
 mod send;
 mod signals;
@@ -42,6 +43,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
     let json = cli.global.json;
     match &cli.command {
         Command::Decode(a) => decode::run(a, json),
+        Command::Probe(a) => probe::run(a, json),
         Command::Sim(a) => simulate::run(a, json),
         Command::Version => {
             output::version(json);

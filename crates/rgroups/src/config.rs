@@ -6,9 +6,9 @@ use crate::net::bind::{BindChoice, IpVersion, Place, choose_bind_addr};
 use crate::net::tcp::ListenPlan;
 use crate::net::udp::UdpPlan;
 use crate::net::{Endpoint, External, MonitorPlan, NetPlan};
-use rgroups_core::attributes::AttrError;
+use rgroups_core::attributes::{AttrError, Attributes};
 use rgroups_core::bind_addr::BindAddr;
-use rgroups_core::plan::{PlanProblem, ProtocolConfig, StackPlan};
+use rgroups_core::plan::{DIAG_PREFIX, PlanProblem, ProtocolConfig, StackPlan};
 use rgroups_core::protocols::transport::TransportConfig;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -113,6 +113,18 @@ impl Config {
                 let origin = self.origins.get(&key).map_or("preset", String::as_str).to_owned();
                 let (protocol, attribute) = key;
                 let value = attributes.show(attr.name).unwrap_or_default();
+                let doc = attr.doc.trim().to_owned();
+                all.push(Setting { protocol, attribute, value, origin, doc });
+            }
+        }
+        if let Some(transport) = self.plan.transport() {
+            let diag = &self.plan.diag;
+            for attr in diag.list() {
+                let attribute = format!("{DIAG_PREFIX}{}", attr.name);
+                let key = (transport.name().to_owned(), attribute);
+                let origin = self.origins.get(&key).map_or("preset", String::as_str).to_owned();
+                let (protocol, attribute) = key;
+                let value = diag.show(attr.name).unwrap_or_default();
                 let doc = attr.doc.trim().to_owned();
                 all.push(Setting { protocol, attribute, value, origin, doc });
             }

@@ -44,6 +44,7 @@ mod block_on;
 pub mod blocking;
 mod channel;
 mod config;
+mod diag;
 mod driver;
 mod error;
 mod events;

@@ -6,10 +6,12 @@
 
 mod checks;
 mod config;
+mod diag;
 mod presets;
 mod problem;
 
 pub use config::{Build, ProtocolConfig};
+pub use diag::{DiagConfig, PREFIX as DIAG_PREFIX, Secret};
 pub use problem::PlanProblem;
 
 use crate::attributes::{Attributes, ByteSize, nearest};
@@ -28,6 +30,9 @@ pub struct StackPlan {
     pub protocols: Vec<ProtocolConfig>,
     /// The settings of the entry layer, which is on top of every group's stack.
     pub entry: EntryConfig,
+    /// The settings of the diagnostics handler. They are attributes of the transport, named
+    /// `diag.enabled` and so on.
+    pub diag: DiagConfig,
     /// Changes that could not be made, reported by [`StackPlan::validate`] with the rest.
     mistakes: Vec<PlanProblem>,
 }
@@ -65,8 +70,21 @@ impl StackPlan {
         self.find(protocol)?.attributes()
     }
 
+    /// The name of an attribute of the diagnostics handler, if it is one of the transport that is
+    /// meant.
+    fn diag_attribute<'a>(&self, protocol: &str, attribute: &'a str) -> Option<&'a str> {
+        let transport = self.find(protocol).is_some_and(|p| p.transport().is_some());
+        attribute.strip_prefix(DIAG_PREFIX).filter(|_| transport)
+    }
+
     /// The value of an attribute, as text.
     pub fn get(&self, protocol: &str, attribute: &str) -> Result<String, PlanProblem> {
+        if let Some(name) = self.diag_attribute(protocol, attribute) {
+            let value = self.diag.show(name);
+            return value.ok_or_else(|| {
+                PlanProblem::no_such_attribute(self.diag.protocol(), name, Some(&self.diag))
+            });
+        }
         let Some(settings) = self.settings(protocol) else {
             return Err(match self.find(protocol) {
                 Some(custom) => PlanProblem::no_such_attribute(custom.name(), attribute, None),
@@ -80,6 +98,11 @@ impl StackPlan {
 
     /// Sets an attribute from text.
     pub fn set(&mut self, protocol: &str, attribute: &str, value: &str) -> Result<(), PlanProblem> {
+        if let Some(name) = self.diag_attribute(protocol, attribute) {
+            let protocol = self.diag.protocol();
+            let set = self.diag.set(name, value);
+            return set.map_err(|error| PlanProblem::Attribute { protocol, error });
+        }
         let missing = self.no_such(protocol);
         let settings: &mut dyn Attributes = if protocol.eq_ignore_ascii_case(self.entry.protocol())
         {

@@ -2,6 +2,7 @@
 
 use super::{Channel, Owner};
 use crate::config::Config;
+use crate::diag::Diagnostics;
 use crate::driver::{Member, Pump, threads};
 use crate::error::ConnectError;
 use crate::events::Events;
@@ -118,6 +119,7 @@ impl ChannelBuilder {
         let name: Arc<str> = self.name.unwrap_or_else(|| default_name(local)).into();
         let net = Net::bind(&self.config.net_plan(CONNECT_TIMEOUT)?)
             .map_err(|f| ConnectError::Bind { what: f.what, source: f.source })?;
+        let physical = net.bound().transport;
         let env = NodeEnv { local, name: name.clone(), bound: net.bound(), seed, tracing: false };
         let node = Node::new(self.config.plan(), env)
             .map_err(|problems| crate::config::problems(&problems))?;
@@ -138,7 +140,15 @@ impl ChannelBuilder {
             blocked: Mutex::default(),
         });
         let (join, joined) = oneshot::channel();
-        let member = Member::new(node, net, Arc::clone(&shared), self.discard_own, join);
+        let diagnostics = Diagnostics::start(&self.config, physical, &shared);
+        let diagnostics = diagnostics.unwrap_or_else(|e| {
+            // A member that cannot be asked is better than none.
+            let (code, member) = ("RG0203", &*shared.name);
+            tracing::warn!(cluster, member, code, "no answers to diagnostics: {e}");
+            None
+        });
+        let shared_with = Arc::clone(&shared);
+        let member = Member::new(node, net, shared_with, self.discard_own, diagnostics, join);
         let cluster = bytes::Bytes::copy_from_slice(cluster.as_bytes());
         shared.inbox.push(Request::Command(Command::Connect { cluster }));
         Ok((member, Arc::new(Owner { shared }), joined))

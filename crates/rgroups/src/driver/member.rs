@@ -4,6 +4,7 @@ use super::calls::Calls;
 use super::patience::Patience;
 use super::report;
 use crate::channel::LEAVE_TIMEOUT;
+use crate::diag::Diagnostics;
 use crate::inbox::{Line, Published, Request};
 use crate::net::Net;
 use crate::net::faults::Faults;
@@ -51,6 +52,7 @@ pub(crate) struct Member {
     net: Net,
     shared: Arc<Shared>,
     discard_own: bool,
+    diagnostics: Option<Diagnostics>,
     join: Option<oneshot::Sender<Result<(), String>>>,
     phase: Phase,
     calls: Calls,
@@ -74,6 +76,7 @@ impl Member {
         net: Net,
         shared: Arc<Shared>,
         discard_own: bool,
+        diagnostics: Option<Diagnostics>,
         join: oneshot::Sender<Result<(), String>>,
     ) -> Self {
         Self {
@@ -81,6 +84,7 @@ impl Member {
             net,
             shared,
             discard_own,
+            diagnostics,
             join: Some(join),
             phase: Phase::Running,
             calls: Calls::default(),
@@ -387,6 +391,7 @@ impl Member {
     fn end(&mut self, how: Ended) {
         self.phase = Phase::Over;
         self.net.close();
+        self.diagnostics = None;
         self.shared.inbox.shut();
         self.calls = Calls::default();
         self.join = None;
