@@ -70,6 +70,10 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups recv demo --count 10
     Recv(RecvArgs),
+    /// Fetch the state of a cluster into a file, or give a file as the state.
+    ///
+    /// Example: rgroups state get demo state.bin
+    State(StateArgs),
     /// Show the view of a cluster.
     ///
     /// Example: rgroups view demo --follow
@@ -238,6 +242,49 @@ pub(crate) struct UpMemberArgs {
 pub(crate) struct ChatArgs {
     /// The cluster.
     pub(crate) cluster: String,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StateArgs {
+    #[command(subcommand)]
+    pub(crate) action: StateAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateAction {
+    /// Ask a member for the state and write it to a file.
+    Get(StateGetArgs),
+    /// Give a file as the state to members that ask, until stopped.
+    Put(StatePutArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StateGetArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    /// Where to; `-` is standard output.
+    pub(crate) file: PathBuf,
+    /// Ask this member, by its name; default: the members in turn until one gives it.
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) from: Option<String>,
+    /// How long the transfer may take.
+    #[arg(long, value_parser = duration, default_value = "60s", value_name = "TIME")]
+    pub(crate) within: Duration,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatePutArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    /// The state.
+    pub(crate) file: PathBuf,
+    /// Stop after giving it so many times.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
     #[command(flatten)]
     pub(crate) join: JoinArgs,
 }

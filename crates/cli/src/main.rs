@@ -16,6 +16,7 @@ mod recv;
 mod send;
 mod signals;
 mod simulate;
+mod state;
 mod up;
 mod view;
 
@@ -54,6 +55,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Chat(a) => block_on(chat::run(a, json)),
         Command::Send(a) => block_on(send::run(a, json)),
         Command::Recv(a) => block_on(recv::run(a, json)),
+        Command::State(a) => block_on(state::run(a, json)),
         Command::View(a) => block_on(view::run(a, json)),
         Command::Up(a) => block_on(up::parent::run(a, json)),
         Command::UpCtl(a) => block_on(up::control::send(a, json)),

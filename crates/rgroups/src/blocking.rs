@@ -1,12 +1,24 @@
 //! The same verbs for programs without an executor: each call parks the thread until it is done.
 
 use crate::error::{CloseError, ConnectError, SendError};
-use crate::{ChannelBuilder, Event, Message, Sync, SyncOutcome, block_on};
+use crate::state::{State, StateError};
+use crate::{Address, ChannelBuilder, Event, Message, Sync, SyncOutcome, block_on};
+use std::time::Duration;
 
 /// Joins, as [`ChannelBuilder::connect`].
 pub fn connect(builder: ChannelBuilder, cluster: &str) -> Result<(Channel, Events), ConnectError> {
     let (ch, events) = block_on(builder.connect(cluster))?;
     Ok((Channel(ch), Events(events)))
+}
+
+/// Joins and fetches the state of another member, as [`ChannelBuilder::connect_with_state`].
+pub fn connect_with_state(
+    builder: ChannelBuilder,
+    cluster: &str,
+    timeout: Duration,
+) -> Result<(Channel, Events, Option<State>), ConnectError> {
+    let (ch, events, state) = block_on(builder.connect_with_state(cluster, timeout))?;
+    Ok((Channel(ch), Events(events), state))
 }
 
 /// A channel whose calls park the thread. [`std::ops::Deref`] gives everything else.
@@ -34,6 +46,16 @@ impl Channel {
     /// As [`crate::Channel::send_and_wait`].
     pub fn send_and_wait(&self, message: Message, sync: Sync) -> Result<SyncOutcome, SendError> {
         block_on(self.0.send_and_wait(message, sync))
+    }
+
+    /// As [`crate::Channel::fetch_state`]. Give a state to others with
+    /// `block_on(responder.send(..))`, see [`crate::StateResponder::send`].
+    pub fn fetch_state(
+        &self,
+        from: Option<Address>,
+        timeout: Duration,
+    ) -> Result<Option<State>, StateError> {
+        block_on(self.0.fetch_state(from, timeout))
     }
 
     /// As [`crate::Channel::close`].

@@ -121,6 +121,9 @@ pub enum ConnectError {
         /// Why.
         reason: String,
     },
+    /// It joined, and could not have the state of another member.
+    #[error(transparent)]
+    State(#[from] crate::StateError),
     /// The channel was closed while it joined.
     #[error("closed while joining")]
     Closed,
@@ -130,6 +133,7 @@ impl Diagnose for ConnectError {
     fn code(&self) -> &'static str {
         match self {
             ConnectError::Config(e) => e.code(),
+            ConnectError::State(e) => e.code(),
             ConnectError::NoAddress { .. } | ConnectError::Bind { .. } => "RG0201",
             ConnectError::System(_) => "RG0202",
             ConnectError::ClusterName(_) => "RG0103",
@@ -140,6 +144,7 @@ impl Diagnose for ConnectError {
     fn hint(&self) -> Option<String> {
         match self {
             ConnectError::Config(e) => e.hint(),
+            ConnectError::State(e) => e.hint(),
             ConnectError::NoAddress { .. } => {
                 Some("set RGROUPS_BIND_ADDR or the attribute bind_addr of the transport".into())
             }

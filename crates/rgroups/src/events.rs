@@ -3,7 +3,9 @@
 use crate::channel::Owner;
 use crate::inbox::Request;
 use crate::outbox::{Item, Refill, give_back, weight};
+use crate::state::{Cut, StateResponder};
 use crate::{Address, Message, View};
+use bytes::Bytes;
 use futures_core::Stream;
 use rgroups_core as core;
 use rgroups_core::{Command, Consumed, Uuid};
@@ -26,6 +28,15 @@ pub enum Event {
         /// Why, in words.
         reason: String,
     },
+    /// A member asks for our state. Ignoring it tells that member that there is none.
+    StateRequested(StateResponder),
+}
+
+/// An event, or a state in its place among them.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Event(Event),
+    State(Bytes),
 }
 
 /// The only reader of a channel's events: a [`Stream`], and the same as methods. Works on any
@@ -47,6 +58,9 @@ pub struct Events {
     /// Consumed, not yet reported.
     owed: Vec<Consumed>,
     owed_weight: u64,
+    /// What a state contains that was fetched while this was unread.
+    cut: Option<Arc<Cut>>,
+    cut_number: u64,
 }
 
 impl Events {
@@ -60,6 +74,8 @@ impl Events {
             held_weight: 0,
             owed: Vec::new(),
             owed_weight: 0,
+            cut: None,
+            cut_number: 0,
         }
     }
 
@@ -103,14 +119,54 @@ impl Events {
         }
     }
 
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.settle();
-        if let Some(ev) = self.take_ready() {
-            return Poll::Ready(Some(ev));
+    fn take_ready(&mut self) -> Option<Event> {
+        loop {
+            match self.take_happening()? {
+                Happening::Event(ev) => return Some(ev),
+                Happening::State(_) => {}
+            }
         }
-        match self.refill(Some(cx)) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => Poll::Ready(self.take_ready()),
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        loop {
+            match self.poll_happening(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Happening::Event(ev))) => return Poll::Ready(Some(ev)),
+                // Whoever reads events has the state from the call that fetched it.
+                Poll::Ready(Some(Happening::State(_))) => {}
+            }
+        }
+    }
+
+    /// As [`Events::next`], with the states that were fetched where they belong.
+    pub(crate) async fn next_with_states(&mut self) -> Option<Happening> {
+        std::future::poll_fn(|cx| self.poll_happening(cx)).await
+    }
+
+    fn poll_happening(&mut self, cx: &mut Context<'_>) -> Poll<Option<Happening>> {
+        self.settle();
+        loop {
+            if let Some(h) = self.take_happening() {
+                return Poll::Ready(Some(h));
+            }
+            match self.refill(Some(cx)) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) if self.ready.is_empty() => return Poll::Ready(None),
+                // Everything in it may belong to a state that was fetched: then there is more to
+                // wait for.
+                Poll::Ready(()) => {}
+            }
+        }
+    }
+
+    /// What was not read when a state was fetched, and is in it, is not returned any more.
+    fn look_for_cut(&mut self) {
+        let cuts = &self.owner.shared.cuts;
+        if cuts.number() != self.cut_number {
+            self.cut = cuts.last();
+            self.cut_number = self.cut.as_ref().map_or(0, |c| c.number);
         }
     }
 
@@ -151,16 +207,31 @@ impl Events {
         }
     }
 
-    fn take_ready(&mut self) -> Option<Event> {
+    fn take_happening(&mut self) -> Option<Happening> {
+        self.look_for_cut();
         loop {
             if let Some(m) = self.batch.next() {
                 give_back(&mut self.held, self.from, &m);
                 self.held_weight += weight(&m);
-                return Some(Event::Message(Message::from_wire(Address(self.from), m.wire)));
+                if self.cut.as_ref().is_some_and(|c| c.contains(self.from, &m)) {
+                    continue;
+                }
+                let m = Message::from_wire(Address(self.from), m.wire);
+                return Some(Happening::Event(Event::Message(m)));
             }
             match self.ready.pop_front()? {
-                Item::View(v) => return Some(Event::View(v)),
-                Item::Rejoining { reason } => return Some(Event::Rejoining { reason }),
+                Item::View(v) => return Some(Happening::Event(Event::View(v))),
+                Item::Rejoining { reason } => {
+                    return Some(Happening::Event(Event::Rejoining { reason }));
+                }
+                Item::StateRequested(r) => {
+                    return Some(Happening::Event(Event::StateRequested(r)));
+                }
+                Item::State { cut, bytes } => {
+                    // What follows was looked at in the stack.
+                    self.cut = self.cut.take().filter(|c| c.number > cut);
+                    return Some(Happening::State(bytes));
+                }
                 Item::Messages { from, messages } => {
                     self.from = from;
                     self.batch = messages.into_iter();
@@ -219,6 +290,7 @@ mod tests {
             names: watch::Sender::default(),
             stats: std::sync::Mutex::default(),
             blocked: std::sync::Mutex::default(),
+            cuts: crate::shared::Cuts::default(),
         };
         (poll, Events::new(Arc::new(Owner { shared: Arc::new(shared) })))
     }

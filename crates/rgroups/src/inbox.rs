@@ -8,6 +8,7 @@
 //! else of that line waits behind, which keeps the order of submission.
 
 use crate::Address;
+use crate::state::Fetched;
 use mio::Waker;
 use rgroups_core::event::Room;
 use rgroups_core::{Command, OpId, SendResult, Uuid, app, wire};
@@ -49,6 +50,16 @@ pub(crate) enum Request {
         reply: Option<oneshot::Sender<SendResult>>,
     },
     Command(Command),
+    /// Fetch a state, and tell how it ended.
+    FetchState {
+        call: app::FetchState,
+        reply: oneshot::Sender<Fetched>,
+    },
+    /// Give our state, and tell when flow control has accepted it.
+    AnswerState {
+        answer: app::AnswerState,
+        reply: oneshot::Sender<SendResult>,
+    },
     Inspect(oneshot::Sender<crate::stats::Inspection>),
     /// These peers cannot be reached from now on.
     Faults(Vec<SocketAddr>),
@@ -208,6 +219,19 @@ impl Inbox {
         drop(state);
         self.wake();
         Some((op, answer))
+    }
+
+    /// Submits a call that is no message. `make` completes it with its name.
+    pub(crate) fn ask(&self, make: impl FnOnce(OpId) -> Request) -> Option<OpId> {
+        let mut state = self.lock();
+        if state.phase != Phase::Open {
+            return None;
+        }
+        let op = state.new_op();
+        state.requests.push_back(make(op));
+        drop(state);
+        self.wake();
+        Some(op)
     }
 
     /// Submits anything but a message; tells whether somebody is there to take it.

@@ -54,6 +54,7 @@ mod net;
 mod outbox;
 mod receiver;
 mod shared;
+mod state;
 mod stats;
 mod view;
 
@@ -72,6 +73,7 @@ pub use net::bind::{
     NoBindAddress, choose_bind_addr, interfaces,
 };
 pub use receiver::Receiver;
+pub use state::{State, StateAttempt, StateError, StateResponder};
 pub use stats::{Credit, Gauges, Inspection, SendWindow, Stats, Window};
 pub use view::{View, ViewDiff, ViewId};
 

@@ -1,6 +1,8 @@
 //! From the driver to the application: what happened, in order.
 
 use crate::View;
+use crate::state::StateResponder;
+use bytes::Bytes;
 use rgroups_core::{Consumed, Message, Pool, Uuid};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +20,13 @@ pub(crate) enum Item {
     },
     Rejoining {
         reason: String,
+    },
+    /// Somebody asks for our state.
+    StateRequested(StateResponder),
+    /// The state that was fetched belongs here; the number of its cut.
+    State {
+        cut: u64,
+        bytes: Bytes,
     },
 }
 
@@ -165,16 +174,22 @@ impl Outbox {
         let mut state = self.lock();
         state.abandoned = true;
         state.reader = None;
-        for item in state.items.drain(..) {
+        let items = std::mem::take(&mut state.items);
+        self.consumed(state.bytes);
+        (state.bytes, state.messages, state.exempt) = (0, 0, 0);
+        drop(state);
+        for item in items {
             match item {
                 Item::Messages { from, messages } => {
                     messages.iter().for_each(|m| give_back(&mut back, from, m));
                 }
-                Item::View(_) | Item::Rejoining { .. } => {}
+                // Whoever asks for a state hears that nobody reads its question.
+                Item::StateRequested(_)
+                | Item::View(_)
+                | Item::Rejoining { .. }
+                | Item::State { .. } => {}
             }
         }
-        self.consumed(state.bytes);
-        (state.bytes, state.messages, state.exempt) = (0, 0, 0);
         back
     }
 

@@ -1,6 +1,8 @@
 //! Callback style, for programs that are shaped like Java receivers.
 
-use crate::{Event, Events, Message, View, block_on};
+use crate::events::Happening;
+use crate::{Event, Events, Message, StateResponder, View, block_on};
+use bytes::Bytes;
 use std::future::Future;
 use std::io;
 use std::thread;
@@ -22,15 +24,31 @@ pub trait Receiver: Send + 'static {
         let _ = reason;
         async {}
     }
+
+    /// A member asks for the state: what the calls before this one made of it. Without an
+    /// implementation the other member hears that there is none.
+    fn get_state(&mut self, request: StateResponder) -> impl Future<Output = ()> + Send {
+        drop(request);
+        async {}
+    }
+
+    /// A state that was fetched with [`Channel::fetch_state`](crate::Channel::fetch_state): it takes
+    /// the place of what the calls before this one made. The caller gets it as well.
+    fn set_state(&mut self, state: Bytes) -> impl Future<Output = ()> + Send {
+        let _ = state;
+        async {}
+    }
 }
 
 /// Calls the receiver until the events end.
 async fn run<R: Receiver>(mut events: Events, mut receiver: R) {
-    while let Some(ev) = events.next().await {
-        match ev {
-            Event::View(v) => receiver.view(v).await,
-            Event::Message(m) => receiver.message(m).await,
-            Event::Rejoining { reason } => receiver.rejoining(reason).await,
+    while let Some(happening) = events.next_with_states().await {
+        match happening {
+            Happening::State(bytes) => receiver.set_state(bytes).await,
+            Happening::Event(Event::View(v)) => receiver.view(v).await,
+            Happening::Event(Event::Message(m)) => receiver.message(m).await,
+            Happening::Event(Event::Rejoining { reason }) => receiver.rejoining(reason).await,
+            Happening::Event(Event::StateRequested(r)) => receiver.get_state(r).await,
         }
     }
 }

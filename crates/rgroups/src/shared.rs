@@ -2,11 +2,13 @@
 
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
+use crate::state::Cut;
 use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::{Time, Uuid};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -65,6 +67,35 @@ pub(crate) struct Shared {
     pub(crate) names: watch::Sender<HashMap<Uuid, Arc<str>>>,
     pub(crate) stats: Mutex<Stats>,
     pub(crate) blocked: Mutex<Vec<Address>>,
+    pub(crate) cuts: Cuts,
+}
+
+/// What the state that was fetched last contains. The reader of events looks at the number only,
+/// until it changes.
+#[derive(Debug, Default)]
+pub(crate) struct Cuts {
+    number: AtomicU64,
+    last: Mutex<Option<Arc<Cut>>>,
+}
+
+impl Cuts {
+    /// A state was fetched.
+    pub(crate) fn add(&self, contains: &[(Uuid, i64)]) -> u64 {
+        let number = self.number() + 1;
+        let cut = Arc::new(Cut::new(number, contains));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
+        self.number.store(number, Ordering::Release);
+        number
+    }
+
+    /// How many states were fetched.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn last(&self) -> Option<Arc<Cut>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Shared {

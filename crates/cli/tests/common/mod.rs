@@ -61,7 +61,13 @@ impl Net {
 
     /// A command that joins a cluster of this network, with JSON output.
     pub(crate) fn start(&self, command: &str, name: &str, more: &[&str]) -> Proc {
-        let mut args = vec!["--json", command, "demo", "--transport", self.transport, "-n", name];
+        self.start_words(&[command], name, more)
+    }
+
+    /// The same for a command of several words.
+    pub(crate) fn start_words(&self, command: &[&str], name: &str, more: &[&str]) -> Proc {
+        let mut args = [&["--json"], command].concat();
+        args.extend(["demo", "--transport", self.transport, "-n", name]);
         args.extend(self.args.iter().map(String::as_str));
         args.extend(more);
         Proc::start(&args)

@@ -10,8 +10,10 @@ use crate::inbox::{Inbox, Request};
 use crate::net::Net;
 use crate::outbox::Outbox;
 use crate::receiver::{self, Receiver};
-use crate::shared::{Clock, Ended, Shared};
+use crate::shared::{Clock, Cuts, Ended, Shared};
+use crate::state::{self, State};
 use crate::{Address, tag};
+use rgroups_core::app::FetchState;
 use rgroups_core::node::{Node, NodeEnv};
 use rgroups_core::plan::{ProtocolConfig, StackPlan};
 use rgroups_core::{Command, Query, Uuid};
@@ -80,6 +82,37 @@ impl ChannelBuilder {
         }
     }
 
+    /// Joins, and fetches the state of another member before any message is delivered: as
+    /// [`ChannelBuilder::connect`] and [`Channel::fetch_state`] in one. `timeout` is for the state
+    /// and begins with the first view; `None` is what the first member of the cluster gets.
+    ///
+    /// If the state cannot be had, the member leaves again.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the join up.
+    pub async fn connect_with_state(
+        self,
+        cluster: &str,
+        timeout: Duration,
+    ) -> Result<(Channel, Events, Option<State>), ConnectError> {
+        let (member, owner, joined) = self.prepare(cluster)?;
+        let (reply, fetched) = oneshot::channel();
+        let make = |op| Request::FetchState { call: FetchState { op, from: None, timeout }, reply };
+        owner.shared.inbox.ask(make).ok_or(ConnectError::Closed)?;
+        threads::spawn(member).map_err(ConnectError::System)?;
+        let events = Events::new(Arc::clone(&owner));
+        match joined.await {
+            Ok(Ok(())) => {}
+            Ok(Err(reason)) => {
+                return Err(ConnectError::Join { cluster: cluster.to_owned(), reason });
+            }
+            Err(_) => return Err(ConnectError::Closed),
+        }
+        let fetched = fetched.await.map_err(|_| ConnectError::Closed)?;
+        let state = state::outcome(fetched, &owner.shared)?;
+        Ok((Channel::new(owner), events, state))
+    }
+
     /// Callback style: joins, and calls `receiver` for everything that happens, on a thread of its
     /// own.
     ///
@@ -138,6 +171,7 @@ impl ChannelBuilder {
             names: watch::Sender::default(),
             stats: Mutex::default(),
             blocked: Mutex::default(),
+            cuts: Cuts::default(),
         });
         let (join, joined) = oneshot::channel();
         let diagnostics = Diagnostics::start(&self.config, physical, &shared);

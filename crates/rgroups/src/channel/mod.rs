@@ -8,6 +8,7 @@ mod sync;
 pub use admin::Admin;
 pub use builder::ChannelBuilder;
 pub use send::TrySend;
+pub(crate) use send::refusal;
 pub use sync::{Sync, SyncEnd, SyncLevel, SyncOutcome};
 
 use crate::error::CloseError;

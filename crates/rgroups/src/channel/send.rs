@@ -48,7 +48,7 @@ pub(super) fn line_of(message: &Message) -> (Line, u64) {
     (line, cost_of(message.len()))
 }
 
-pub(super) fn refusal(r: SendRefusal) -> SendError {
+pub(crate) fn refusal(r: SendRefusal) -> SendError {
     match r {
         SendRefusal::NotMember(m) => SendError::NotMember(Address(m)),
         SendRefusal::TooLarge { size, limit } => SendError::TooLarge { size, limit },

@@ -10,13 +10,14 @@ use crate::net::Net;
 use crate::net::faults::Faults;
 use crate::outbox::Item;
 use crate::shared::{Ended, Shared};
+use crate::state::{Fetched, StateResponder};
 use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::node::{Node, RawEvent, RawOp};
 use rgroups_core::{
     Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, Query, SendResult, Time, Uuid,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -68,6 +69,9 @@ pub(crate) struct Member {
     nameless: bool,
     patience: Patience,
     busy: bool,
+    /// Calls for a state, and those that have ended.
+    fetches: HashMap<OpId, oneshot::Sender<Fetched>>,
+    fetched: Vec<(oneshot::Sender<Fetched>, Fetched)>,
 }
 
 impl Member {
@@ -98,6 +102,8 @@ impl Member {
             nameless: false,
             patience: Patience::default(),
             busy: false,
+            fetches: HashMap::new(),
+            fetched: Vec::new(),
         }
     }
 
@@ -144,6 +150,11 @@ impl Member {
         if !items.is_empty() {
             self.back.extend(self.shared.outbox.push(items));
         }
+        for (reply, fetched) in self.fetched.drain(..) {
+            // After the events, so that the caller finds them cut. Whoever no longer waits has
+            // withdrawn the call.
+            let _ = reply.send(fetched);
+        }
         self.count(now);
         self.busy = taken.more || !self.back.is_empty();
         self.advance_phase(now);
@@ -185,6 +196,16 @@ impl Member {
                 }
             }
             Request::Command(command) => self.node.submit(now, command),
+            Request::FetchState { call, reply } => {
+                self.fetches.insert(call.op, reply);
+                self.node.submit(now, Command::FetchState(call));
+            }
+            Request::AnswerState { answer, reply } => {
+                if let Some(op) = answer.op {
+                    self.calls.open(op, Line::Free, Some(reply));
+                }
+                self.node.submit(now, Command::AnswerState(answer));
+            }
             Request::Inspect(reply) => {
                 // Nobody waits any more: then nobody needs it.
                 let _ = reply.send(report::inspect(&self.node));
@@ -219,8 +240,25 @@ impl Member {
                 tracing::warn!(cluster, member, "excluded from the group, joining anew: {reason}");
                 self.items.push(Item::Rejoining { reason: reason.to_string() });
             }
+            AppEvent::StateRequested { request, by } => {
+                let responder = StateResponder::new(Arc::clone(&self.shared), request, by);
+                self.items.push(Item::StateRequested(responder));
+            }
+            AppEvent::StateFetched { op, result } => self.state_fetched(op, result),
             // An event that this crate does not know changes nothing here.
             _ => {}
+        }
+    }
+
+    /// What the application has not read and the state contains is not for it any more.
+    fn state_fetched(&mut self, op: OpId, result: Fetched) {
+        if let Ok(Some(f)) = &result {
+            let cut = self.shared.cuts.add(&f.contains);
+            let bytes = f.state.clone().unwrap_or_default();
+            self.items.push(Item::State { cut, bytes });
+        }
+        if let Some(reply) = self.fetches.remove(&op) {
+            self.fetched.push((reply, result));
         }
     }
 
@@ -394,6 +432,7 @@ impl Member {
         self.diagnostics = None;
         self.shared.inbox.shut();
         self.calls = Calls::default();
+        self.fetches.clear();
         self.join = None;
         self.shared.outbox.end();
         self.shared.view.send_modify(|w| w.closed = true);

@@ -181,8 +181,16 @@ impl StateTransfer {
     }
 
     fn not_sent(&mut self, to: Uuid, token: Option<SendToken>, why: SendRefusal, cx: &mut Cx<'_>) {
-        if let SendRefusal::TooLarge { size, limit } = &why {
-            self.refuse(to, &format!("its state has {size} bytes, the limit is {limit}"), cx);
+        match &why {
+            SendRefusal::TooLarge { size, limit } => {
+                self.refuse(to, &format!("its state has {size} bytes, the limit is {limit}"), cx);
+            }
+            // Nobody is there to be told.
+            SendRefusal::NotMember(_) | SendRefusal::Closed => {}
+            SendRefusal::WouldBlock { .. }
+            | SendRefusal::NotSent { .. }
+            | SendRefusal::Withdrawn
+            | SendRefusal::NoRsvp => self.refuse(to, "its application gave the answer up", cx),
         }
         if let Some(token) = token {
             cx.resolve(token, Err(why));
