@@ -91,6 +91,12 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups probe jmx=GMS member-addrs
     Probe(ProbeArgs),
+    /// Find out why members do not see each other: address, multicast, buffers, ports, who is there.
+    ///
+    /// Exit code 6: something does not work.
+    ///
+    /// Example: rgroups doctor --cluster demo
+    Doctor(DoctorArgs),
     /// Run whole clusters in a simulator, from one seed.
     ///
     /// Example: rgroups sim run --seeds 100 --profile lossy --members 5
@@ -401,6 +407,28 @@ pub(crate) struct ProbeArgs {
     /// How long to wait for answers.
     #[arg(long, value_parser = duration, default_value = "1s", value_name = "TIME")]
     pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The cluster whose members are asked for; without it the doctor only listens.
+    #[arg(long)]
+    pub(crate) cluster: Option<String>,
+    /// How long to listen to the group.
+    #[arg(long, value_parser = duration, default_value = "3s", value_name = "TIME")]
+    pub(crate) listen: Duration,
+    /// Write what was found, and the configuration, to a file: for a bug report.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// The transport preset.
+    #[arg(long, value_enum, default_value_t = Transport::Udp, env = "RGROUPS_TRANSPORT")]
+    pub(crate) transport: Transport,
+    /// TCP: where to look for members; default 127.0.0.1:7800.
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    pub(crate) hosts: Vec<SocketAddr>,
+    /// Set an attribute of a protocol, e.g. `-D UDP.mcast_port=45588`; may be repeated.
+    #[arg(short = 'D', value_name = "PROTOCOL.ATTR=VALUE")]
+    pub(crate) define: Vec<String>,
 }
 
 #[derive(Debug, Args)]

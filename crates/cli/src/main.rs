@@ -7,6 +7,7 @@
 mod args;
 mod chat;
 mod decode;
+mod doctor;
 mod failure;
 mod join;
 mod manual;
@@ -45,6 +46,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
     match &cli.command {
         Command::Decode(a) => decode::run(a, json),
         Command::Probe(a) => probe::run(a, json),
+        Command::Doctor(a) => doctor::run(a, json),
         Command::Sim(a) => simulate::run(a, json),
         Command::Version => {
             output::version(json);
