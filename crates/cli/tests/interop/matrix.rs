@@ -43,12 +43,31 @@ fn tcp_with_a_rust_coordinator() {
     run("tcp", ["R1", "R2", "J1", "J2"]);
 }
 
-fn run(transport: &'static str, names: [&str; 4]) {
-    let Some(world) = World::new(transport) else { return };
+#[test]
+fn udp_new_with_a_java_coordinator() {
+    run("udp-new", ["J1", "J2", "R1", "R2"]);
+}
+
+#[test]
+fn udp_new_with_a_rust_coordinator() {
+    run("udp-new", ["R1", "R2", "J1", "J2"]);
+}
+
+#[test]
+fn tcp_new_with_a_java_coordinator() {
+    run("tcp-new", ["J1", "J2", "R1", "R2"]);
+}
+
+#[test]
+fn tcp_new_with_a_rust_coordinator() {
+    run("tcp-new", ["R1", "R2", "J1", "J2"]);
+}
+
+fn run(stack: &'static str, names: [&str; 4]) {
+    let Some(world) = World::new(stack) else { return };
     let first = if names[0] == "J1" { "java" } else { "rust" };
-    let mut table = Table::new(&format!("{transport}-{first}-coordinator"));
-    table
-        .line(&format!("{transport}.xml; members in the order of joining: {}\n", names.join(", ")));
+    let mut table = Table::new(&format!("{stack}-{first}-coordinator"));
+    table.line(&format!("{stack}.xml; members in the order of joining: {}\n", names.join(", ")));
     table.line("| step | took |\n|---|---|");
     let members = joined(&world, names);
     table.timed("four members, one view everywhere");
@@ -87,7 +106,7 @@ fn run(transport: &'static str, names: [&str; 4]) {
     }
     let members = departures(members, names, &mut table);
     table.line("\n| warnings | |\n|---|---|");
-    for (kind, count) in warnings(&members, true) {
+    for (kind, count) in warnings(&members) {
         table.line(&format!("| {kind} | {count} |"));
     }
     table.line("\n| stream | messages | bytes | SHA-256 of the contents, the same at sender and receivers |");

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 
-/// The variable of the environment with the orders: transport, cluster, name, hosts, and settings
+/// The variable of the environment with the orders: stack, cluster, name, hosts, and settings
 /// in the form `PROTOCOL.ATTRIBUTE=VALUE`.
 pub(crate) const ORDERS: &str = "RGROUPS_INTEROP_MEMBER";
 
@@ -87,10 +87,12 @@ fn config(words: &[&str]) -> Config {
     let hosts = words[3].split(',').map(|h| h.parse::<SocketAddr>().expect("an address"));
     let plan = match words[0] {
         "udp" => StackPlan::udp(),
+        "udp-new" => StackPlan::udp_new(),
+        "tcp-new" => StackPlan::tcp_new(hosts),
         _ => StackPlan::tcp(hosts),
     };
     let discard: ProtocolConfig = DiscardConfig::default().into();
-    let plan = plan.insert_above(&words[0].to_uppercase(), discard);
+    let plan = plan.insert_above(&words[0][..3].to_uppercase(), discard);
     words[4..].iter().fold(Config::from_plan(plan), |config, setting| {
         let (name, value) = setting.split_once('=').expect("NAME=VALUE");
         let (protocol, attribute) = name.split_once('.').expect("PROTOCOL.ATTRIBUTE");

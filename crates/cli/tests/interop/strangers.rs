@@ -49,5 +49,5 @@ fn run(transport: &'static str) {
     for m in [&java, &rust] {
         m.answers("steady off");
     }
-    warnings(&[java, rust, other, joining, heir], true);
+    warnings(&[java, rust, other, joining, heir]);
 }

@@ -21,6 +21,8 @@ const PORTS: u16 = 10;
 pub(crate) struct World {
     /// `udp` or `tcp`.
     pub(crate) transport: &'static str,
+    /// The file of JGroups: `udp`, `tcp`, `udp-new` or `tcp-new`.
+    pub(crate) stack: &'static str,
     pub(crate) port: u16,
     pub(crate) cluster: String,
     class_path: String,
@@ -28,7 +30,7 @@ pub(crate) struct World {
 
 impl World {
     /// A group that nobody else uses; `None`, said aloud, without JGroups.
-    pub(crate) fn new(transport: &'static str) -> Option<World> {
+    pub(crate) fn new(stack: &'static str) -> Option<World> {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let Ok(jgroups) = std::env::var("RGROUPS_JGROUPS_CP") else {
             println!("skipped: RGROUPS_JGROUPS_CP is not set");
@@ -40,7 +42,8 @@ impl World {
         let n = NEXT.fetch_add(1, Ordering::Relaxed) % 110;
         let process = (std::process::id() % 10) as u16;
         let port = 10_000 + process * 2_200 + n / 10 * 200 + n % 10 * PORTS;
-        Some(World { transport, port, cluster: format!("interop{port}"), class_path })
+        let transport = &stack[..3];
+        Some(World { transport, stack, port, cluster: format!("interop{port}"), class_path })
     }
 
     /// A JGroups member with the protocols of JGroups' own files, but quick to detect failures.
@@ -63,8 +66,7 @@ impl World {
         Peer::start(name, java)
     }
 
-    /// A JGroups member with the file `udp.xml` or `tcp.xml` of JGroups as it is, at the port of
-    /// this place.
+    /// A JGroups member with the file of JGroups as it is, at the port of this place.
     pub(crate) fn stock_java(&self, name: &str, place: u16, settings: &[&str]) -> Peer {
         self.stock_java_of(&self.cluster, name, place, settings, &[])
     }
@@ -80,7 +82,7 @@ impl World {
     ) -> Peer {
         let mut java = self.jvm(properties);
         java.arg(format!("-Dpeer.port={}", self.port + place));
-        java.args(["Peer", &format!("{}.xml", self.transport), name, cluster]).args(settings);
+        java.args(["Peer", &format!("{}.xml", self.stack), name, cluster]).args(settings);
         Peer::start(name, java)
     }
 
@@ -170,7 +172,7 @@ impl World {
     /// place; settings are `PROTOCOL.ATTRIBUTE=VALUE`.
     pub(crate) fn stock_rust(&self, name: &str, place: u16, settings: &[&str]) -> Peer {
         let (transport, own) = (self.transport, self.port + place);
-        let mut words = vec![transport.to_owned(), self.cluster.clone(), name.into()];
+        let mut words = vec![self.stack.to_owned(), self.cluster.clone(), name.into()];
         words.push(self.hosts(":", ""));
         if transport == "udp" {
             words.push(format!("UDP.mcast_port={}", self.port));
