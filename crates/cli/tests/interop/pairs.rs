@@ -143,3 +143,21 @@ fn a_partition_heals_with_one_merge_view() {
         rust.hears("[J] again");
     }
 }
+
+/// A joiner that nobody answers forms a group of its own, as in JGroups, and is merged.
+#[test]
+fn a_member_comes_into_the_group_although_a_tenth_of_all_packets_is_lost() {
+    for transport in ["udp", "tcp"] {
+        let Some(world) = World::new(transport) else { return };
+        let java = world.java("J");
+        java.hears("^joined");
+        java.answers("lossy 0.1");
+        for n in 1..5 {
+            let rust = world.chat(&format!("R{n}"));
+            rust.hears("(2) [");
+            java.hears(&format!("R{n}"));
+            rust.signal("-TERM");
+            java.hears(" J$");
+        }
+    }
+}

@@ -84,14 +84,17 @@ const CLOSED_AT_BOTH_ENDS: &str = "failed sending graceful close";
 pub(crate) fn warnings(peers: &[Peer]) -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
     for p in peers {
-        for line in p.lines() {
+        let lines = p.lines();
+        for (i, line) in lines.iter().enumerate() {
             let is = |levels: &[&str]| levels.iter().any(|l| line.trim_start().starts_with(l));
+            let all =
+                || format!("{} says:\n{}", p.name, lines[i..lines.len().min(i + 20)].join("\n"));
             let kind = if is(&["SEVERE", "ERROR"]) || line.contains("Exception") {
-                assert!(line.contains(CLOSED_AT_BOTH_ENDS), "{}: {line}", p.name);
+                assert!(line.contains(CLOSED_AT_BOTH_ENDS), "{}", all());
                 "a connection was closed at both ends at once"
             } else if is(&["WARN"]) {
                 let known = KNOWN_WARNINGS.iter().find(|k| line.contains(k.0));
-                known.unwrap_or_else(|| panic!("{} warns: {line}", p.name)).1
+                known.unwrap_or_else(|| panic!("{}", all())).1
             } else {
                 continue;
             };
