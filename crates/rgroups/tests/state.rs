@@ -146,9 +146,8 @@ fn an_application_that_ignores_the_question_is_named() {
     let members = cluster(&config(Kind::InProcess), 2);
     let [mut a, b]: [Member; 2] = members.try_into().expect("two");
     let alone = |ev: &Event| matches!(ev, Event::View(v) if v.members().len() == 1);
-    let ignores = thread::spawn(move || {
-        while next(&mut a.events, LONG).is_some_and(|ev| !alone(&ev)) {}
-    });
+    let ignores =
+        thread::spawn(move || while next(&mut a.events, LONG).is_some_and(|ev| !alone(&ev)) {});
     let failed = block_on(b.ch.fetch_state(None, LONG)).expect_err("nobody has a state");
     let StateError::NoProvider { tried, .. } = &failed else { panic!("{failed}") };
     assert_eq!(tried[0].name, "A");

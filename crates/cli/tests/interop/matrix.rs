@@ -82,6 +82,10 @@ fn run(stack: &'static str, names: [&str; 4]) {
     ));
     large(&members);
     table.timed("5 MB from Java to all and from Rust to all");
+    for (provider, requester) in [("J1", "R2"), ("R1", "J2")] {
+        state(named(&members, provider), named(&members, requester));
+    }
+    table.timed("a state of 3 MB from Java to Rust and from Rust to Java");
     let most = purged(&members);
     table.timed(&format!(
         "stability: at most {:.1} MB are still kept for retransmission at any member",
@@ -175,6 +179,13 @@ fn large(members: &[Peer]) {
             m.has_heard(&format!("^got multicast {sender} {} ", MULTICASTS + 1), LOAD);
         }
     }
+}
+
+fn state(provider: &Peer, requester: &Peer) {
+    let line = |answer: Vec<String>| answer.into_iter().find(|l| l.starts_with("state "));
+    let given = line(provider.answers("state 3000000")).expect("its own state");
+    requester.answers(&format!("fetch {}", provider.name));
+    assert_eq!(requester.has_heard("^state ", PATIENCE), given);
 }
 
 /// Of all that was multicast everybody keeps at most what two rounds of stability cover.

@@ -57,6 +57,8 @@ struct Book {
     sent: BTreeMap<String, Stream>,
     /// Multicasts or not, from whom, how many.
     expected: Vec<(bool, String, u64)>,
+    /// What others get who ask for the state.
+    state: Vec<u8>,
 }
 
 /// Everything that the tasks of the member share.
@@ -164,6 +166,13 @@ fn contents(number: u64, size: usize, from: &str, to: &str) -> Vec<u8> {
     b
 }
 
+/// A stream of one message, as text.
+fn only(payload: &[u8]) -> String {
+    let mut stream = Stream::default();
+    stream.add(payload);
+    stream.show()
+}
+
 impl Member {
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,6 +193,16 @@ impl Member {
                 let expected = (kind == "multicast", from.to_owned(), number(count));
                 self.book().expected.push(expected);
                 self.check(kind == "multicast");
+            }
+            ["state", size] => {
+                let state = contents(0, number(size) as usize, self.channel.name(), "state");
+                say(&format!("state {}", only(&state)));
+                self.book().state = state;
+            }
+            ["fetch", from] => {
+                let fetched = self.channel.fetch_state(self.named(from), Duration::from_secs(60));
+                let state = fetched.await.expect("a state").expect("somebody else");
+                say(&format!("state {}", only(state.bytes())));
             }
             ["tally"] => self.report(),
             ["kept"] => say(&format!("kept {}", self.kept().await)),
@@ -249,6 +268,10 @@ impl Member {
                     let names: Vec<String> = v.members().iter().map(|m| self.name(*m)).collect();
                     let kind = if v.is_merge() { "merge" } else { "view" };
                     say(&format!("{kind} {} {}", v.id().id, names.join(",")));
+                }
+                Some(Event::StateRequested(r)) => {
+                    let state = self.book().state.clone();
+                    r.send(state).await.expect("the channel is open");
                 }
                 Some(other) => say(&format!("event {other:?}")),
                 None => return say("closed"),

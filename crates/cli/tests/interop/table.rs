@@ -80,6 +80,13 @@ const KNOWN_WARNINGS: [(&str, &str); 10] = [
 /// killed, and, between two Java members as well, when one leaves.
 const CLOSED_AT_BOTH_ENDS: &str = "failed sending graceful close";
 
+/// What Java says when a stream is read that was closed at the same time.
+const STREAM_CLOSED: &str = "java.io.IOException: Stream closed";
+
+fn is_exception(line: &str) -> bool {
+    line.contains("Exception") && !line.contains(STREAM_CLOSED)
+}
+
 /// Counts the warnings by kind. Panics on an error, and on a warning of no known kind.
 pub(crate) fn warnings(peers: &[Peer]) -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
@@ -89,9 +96,14 @@ pub(crate) fn warnings(peers: &[Peer]) -> BTreeMap<String, u64> {
             let is = |levels: &[&str]| levels.iter().any(|l| line.trim_start().starts_with(l));
             let all =
                 || format!("{} says:\n{}", p.name, lines[i..lines.len().min(i + 20)].join("\n"));
-            let kind = if is(&["SEVERE", "ERROR"]) || line.contains("Exception") {
+            let kind = if is(&["SEVERE", "ERROR"]) || is_exception(line) {
                 assert!(line.contains(CLOSED_AT_BOTH_ENDS), "{}", all());
                 "a connection was closed at both ends at once"
+            } else if line.contains("failed handling message") {
+                // The receiver of a connection that the member itself has just closed.
+                let cause = lines.get(i + 1).is_some_and(|l| l.contains(STREAM_CLOSED));
+                assert!(cause, "{}", all());
+                "a receiver was still reading when its connection was closed"
             } else if is(&["WARN"]) {
                 let known = KNOWN_WARNINGS.iter().find(|k| line.contains(k.0));
                 known.unwrap_or_else(|| panic!("{}", all())).1

@@ -1,5 +1,7 @@
 import java.io.BufferedReader;
+import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.util.ArrayList;
@@ -82,6 +84,7 @@ public class Peer implements Receiver {
     private final Map<Address, Stream> multicasts = new TreeMap<>(), unicasts = new TreeMap<>();
     private final Map<String, Stream> sent = new TreeMap<>();
     private final List<Expected> expected = new ArrayList<>();
+    private byte[] state = contents(0, 100, "", "");
     private boolean paused;
     private volatile Thread steady;
 
@@ -143,6 +146,8 @@ public class Peer implements Receiver {
             case "pause" -> pause(true);
             case "resume" -> pause(false);
             case "expect" -> expect(words[1].equals("multicast"), words[2], number(words[3]));
+            case "state" -> say("state " + fixed(number(words[1])).show());
+            case "fetch" -> channel.getState(member(words[1]), 60_000);
             case "tally" -> report();
             case "kept" -> say("kept " + kept(channel.getProtocolStack()));
             case "credits" -> {
@@ -288,6 +293,27 @@ public class Peer implements Receiver {
         synchronized (sent) {
             sent.forEach((to, s) -> say("sent " + to + " " + s.show()));
         }
+    }
+
+    /** The state of this member from now on. */
+    private Stream fixed(int size) {
+        state = contents(0, size, channel.getName(), "state");
+        Stream only = new Stream();
+        only.add(state, 0, state.length);
+        return only;
+    }
+
+    @Override
+    public void getState(OutputStream to) throws Exception {
+        to.write(state);
+    }
+
+    @Override
+    public void setState(InputStream from) throws Exception {
+        byte[] got = from.readAllBytes();
+        Stream only = new Stream();
+        only.add(got, 0, got.length);
+        say("state " + only.show());
     }
 
     /** How many bytes are kept for retransmission. */
