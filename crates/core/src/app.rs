@@ -183,13 +183,13 @@ pub enum AppEvent {
         /// The coordinator let us go (or there was nobody else).
         confirmed: bool,
     },
-    /// A call waits for credit since `since`.
+    /// A call is the next to leave and waits for credit. While those before it leave, it is not.
     Blocked {
         /// The call, if somebody waits for it.
         op: Option<OpId>,
         /// Who limits it; may be this member itself.
         by: Vec<Uuid>,
-        /// Since when.
+        /// Since when it is the next.
         since: Time,
     },
     /// We were excluded and are joining anew.

@@ -95,8 +95,8 @@ pub enum Event {
     },
     /// Up, from flow control and RSVP: a line that was full takes messages again.
     RoomAgain,
-    /// Down, from RSVP: these members have not acknowledged a synchronous send for a while; the
-    /// reliable layers may remind them of what they miss.
+    /// Down, from RSVP: these members have not acknowledged a synchronous send for a while; from
+    /// flow control: they owe credit. The reliable layers remind them of what they may miss.
     Unacknowledged(Vec<Uuid>),
     /// Up, from reliable multicast: so much of what this member multicast is not stable that no
     /// more may follow (`full`), or again there is room.
@@ -291,6 +291,8 @@ pub struct CreditAccount {
     pub ungranted: u64,
     /// The maximum.
     pub max: u64,
+    /// What messages to the peer have cost since the account began.
+    pub charged: u64,
 }
 
 /// The state of one window.
@@ -307,6 +309,8 @@ pub struct WindowGauge {
     pub delivered: i64,
     /// The highest number received (send window: sent).
     pub received: i64,
+    /// The highest number known to exist; above `received` if the last ones are missing.
+    pub known: i64,
     /// Payload bytes held.
     pub bytes: u64,
     /// Messages held.

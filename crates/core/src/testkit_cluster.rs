@@ -3,7 +3,7 @@
 
 use crate::app::{Delivery, Send, SyncOutcome};
 use crate::protocols::entry::{Entry, EntryConfig};
-use crate::protocols::flow::{Mfc, MfcConfig, Ufc, UfcConfig};
+use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::rsvp::{Rsvp, RsvpConfig};
 use crate::testkit::{Solo, exchange};
@@ -63,8 +63,8 @@ impl Cluster {
         let layers = || -> Vec<Box<dyn Protocol>> {
             let mut layers = below();
             layers.extend([
-                Box::new(Ufc::new(ufc.clone())) as Box<dyn Protocol>,
-                Box::new(Mfc::new(mfc.clone())),
+                Box::new(FlowControl::new(ufc.clone())) as Box<dyn Protocol>,
+                Box::new(FlowControl::new(mfc.clone())),
                 Box::new(Frag2::new(frag.clone())),
                 Box::new(Rsvp::new(RsvpConfig::default())),
                 Box::new(Entry::new(EntryConfig::default())),

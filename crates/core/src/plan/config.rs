@@ -10,7 +10,7 @@ use crate::protocols::failure::{
     FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
 };
 use crate::protocols::faults::{Delay, DelayConfig, Discard, DiscardConfig};
-use crate::protocols::flow::{Mfc, MfcConfig, Ufc, UfcConfig};
+use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::gms::{Gms, GmsConfig};
 use crate::protocols::merge3::{Merge3, Merge3Config};
@@ -130,8 +130,8 @@ protocols! {
     Unicast4(Unicast4Config) => ReliableUnicast,
     Stable(StableConfig) => Stable,
     Gms(GmsConfig) => Gms,
-    Mfc(MfcConfig) => Mfc,
-    Ufc(UfcConfig) => Ufc,
+    Mfc(MfcConfig) => FlowControl,
+    Ufc(UfcConfig) => FlowControl,
     Frag2(Frag2Config) => Frag2,
     Rsvp(RsvpConfig) => Rsvp,
     StateTransfer(StateTransferConfig) => StateTransfer,

@@ -54,6 +54,16 @@ fn errors(plan: &StackPlan) -> Vec<PlanProblem> {
 }
 
 #[test]
+fn settings_that_another_one_overrides_are_noted() {
+    let mut plan = StackPlan::in_process();
+    plan.set("MFC", "min_credits", "500000").expect("known");
+    plan.set("MFC", "min_threshold", "0.5").expect("known");
+    let noted = plan.validate().into_iter().map(|p| p.to_string());
+    let noted: Vec<_> = noted.filter(|n| n.starts_with("MFC: ")).collect();
+    assert_eq!(noted, ["MFC: min_credits 500000 overridden by min_threshold 0.5"]);
+}
+
+#[test]
 fn the_presets_are_sound() {
     let host: SocketAddr = ([127, 0, 0, 1], 7800).into();
     let new = [StackPlan::udp_new(), StackPlan::tcp_new([host])];

@@ -60,13 +60,21 @@ enum State {
 struct Waiting {
     msg: Message,
     bytes: u64,
-    since: Time,
+    /// Since when it is the first of its line; before that it waits for its turn.
+    first_since: Time,
     reported: bool,
 }
 
 impl Waiting {
     fn op(&self) -> Option<OpId> {
         self.msg.token.as_ref().and_then(SendToken::op)
+    }
+}
+
+/// Another message became the first of its line, if any is left: its wait begins.
+fn new_first(queue: &mut VecDeque<Waiting>, now: Time) {
+    if let Some(first) = queue.front_mut() {
+        first.first_since = now;
     }
 }
 
@@ -129,7 +137,7 @@ impl Entry {
             cx.send_down(msg);
             return;
         }
-        let waiting = Waiting { msg, bytes, since: cx.now, reported: false };
+        let waiting = Waiting { msg, bytes, first_since: cx.now, reported: false };
         self.waiting.entry(key).or_default().push_back(waiting);
         self.count += 1;
         self.rearm(cx);
@@ -195,6 +203,7 @@ impl Entry {
                 messages += 1;
                 open = bytes < room.free_bytes && messages < room.free_messages;
                 cx.send_down(w.msg);
+                new_first(queue, cx.now);
             }
         }
         lines.retain(|_, queue| !queue.is_empty());
@@ -219,6 +228,9 @@ impl Entry {
         };
         let Some(queue) = self.waiting.get_mut(&key) else { return };
         let taken = queue.remove(at);
+        if at == 0 {
+            new_first(queue, cx.now);
+        }
         if queue.is_empty() {
             self.waiting.remove(&key);
         }
@@ -252,17 +264,17 @@ impl Entry {
         let full = self.window_full;
         for (key, queue) in &mut self.waiting {
             let Some(w) = queue.front_mut() else { continue };
-            if !w.reported && w.since + REPORT_AFTER <= cx.now {
+            if !w.reported && w.first_since + REPORT_AFTER <= cx.now {
                 w.reported = true;
                 let by = room(*key, w.bytes, full, cx).limited_by;
-                cx.tell(AppEvent::Blocked { op: w.op(), by, since: w.since });
+                cx.tell(AppEvent::Blocked { op: w.op(), by, since: w.first_since });
             }
         }
     }
 
     fn rearm(&mut self, cx: &mut Cx<'_>) {
         let fronts = self.waiting.values().filter_map(VecDeque::front);
-        let due = fronts.filter(|w| !w.reported).map(|w| w.since + REPORT_AFTER).min();
+        let due = fronts.filter(|w| !w.reported).map(|w| w.first_since + REPORT_AFTER).min();
         match due {
             Some(at) => cx.arm(REPORT, at),
             None => cx.disarm(REPORT),

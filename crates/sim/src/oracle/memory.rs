@@ -84,6 +84,7 @@ mod tests {
             low: 0,
             delivered: 5,
             received: 5,
+            known: 5,
             bytes,
             messages,
         }

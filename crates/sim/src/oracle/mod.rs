@@ -42,6 +42,8 @@ pub struct Conditions {
     pub stable_max_bytes: u64,
     /// The largest message sent, with its headers.
     pub largest_message: u64,
+    /// `FRAG2.frag_size`.
+    pub frag_size: u64,
     /// Nodes that ever run at once.
     pub members: u64,
     /// Neither loss nor delays nor stopped processes: nobody may be suspected.
@@ -119,6 +121,7 @@ pub(crate) mod made {
             max_credits: 1_000,
             stable_max_bytes: 1_000,
             largest_message: 500,
+            frag_size: 400,
             members: 3,
             calm: true,
             flow_control: true,

@@ -70,7 +70,16 @@ mod tests {
 
     fn window(low: i64, delivered: i64, received: i64) -> What {
         let kind = WindowKind::Multicast;
-        let g = WindowGauge { peer: id(B), kind, low, delivered, received, bytes: 0, messages: 0 };
+        let g = WindowGauge {
+            peer: id(B),
+            kind,
+            low,
+            delivered,
+            received,
+            known: received,
+            bytes: 0,
+            messages: 0,
+        };
         What::Windows(vec![g])
     }
 

@@ -8,7 +8,7 @@ use crate::history::{Fact, What};
 use crate::swarm::is_one_group;
 use crate::transcript;
 use rgroups_core::event::{Answer, WindowKind};
-use rgroups_core::{Duration, Query, Trace};
+use rgroups_core::{Duration, Pool, Query, Trace, Uuid};
 
 /// A condition, and how long it may take to come true.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ enum Condition {
     Unblocked(String),
     ViewsAtMost(String, usize),
     BytesAtMost(String, u64),
+    /// Nothing of any account is lost or exists twice. Holds only when nothing is on its way.
+    CreditsWhole,
     Quiet,
 }
 
@@ -50,6 +52,7 @@ impl Expectation {
                 Condition::View(node, members)
             }
             "views" => expect_word(words, "equal", Condition::ViewsEqual)?,
+            "credits" => expect_word(words, "whole", Condition::CreditsWhole)?,
             "no" => {
                 expect_word(words, "suspicion", ())?;
                 let of = if words.next_if("of") { words.rest() } else { Vec::new() };
@@ -151,6 +154,7 @@ impl Condition {
             Condition::Unblocked(node) => pending(c, node) == 0,
             Condition::ViewsAtMost(node, n) => views(c, node) <= *n,
             Condition::BytesAtMost(node, n) => held_bytes(c, node) <= *n,
+            Condition::CreditsWhole => broken_accounts(c).is_empty(),
             Condition::Quiet => true,
         }
     }
@@ -182,6 +186,7 @@ impl Condition {
             Condition::Unblocked(node) => format!("{} sends of {node} wait", pending(c, node)),
             Condition::ViewsAtMost(node, _) => format!("{node} installed {}", views(c, node)),
             Condition::BytesAtMost(node, _) => format!("{node} holds {}", held_bytes(c, node)),
+            Condition::CreditsWhole => broken_accounts(c).join("; "),
             Condition::Quiet => String::new(),
         }
     }
@@ -194,9 +199,8 @@ fn view_names(c: &Cluster, node: &str) -> Option<Vec<String>> {
 
 fn delivered(c: &Cluster, at: &str, of: &str) -> usize {
     let h = c.history();
-    let of_node = |life: rgroups_core::Uuid| {
-        h.life_of(life).is_some_and(|l| Some(h.lives[l.0].host) == c.host(of))
-    };
+    let of_node =
+        |life: Uuid| h.life_of(life).is_some_and(|l| Some(h.lives[l.0].host) == c.host(of));
     let life = c.life(at);
     let hit = |f: &&Fact| {
         f.life == life && matches!(f.what, What::Delivered { from, .. } if of_node(from))
@@ -243,4 +247,30 @@ fn held_bytes(c: &Cluster, node: &str) -> u64 {
         _ => 0,
     });
     bytes.sum()
+}
+
+/// Accounts between running nodes whose parts do not add up to the maximum.
+fn broken_accounts(c: &Cluster) -> Vec<String> {
+    let account = |of: &str, pool: Pool, with: Uuid| {
+        let Answer::Credits(list) = c.node(of)?.stack().ask(&Query::Credits(pool))? else {
+            return None;
+        };
+        list.into_iter().find(|a| a.peer == with)
+    };
+    let id = |name: &str| c.life(name).map(|l| c.history().id(l));
+    let running: Vec<(&str, Uuid)> = c.names().filter_map(|n| Some((n, id(n)?))).collect();
+    let mut broken = Vec::new();
+    for pool in [Pool::Multicast, Pool::Unicast] {
+        for (s, sender) in &running {
+            for (r, receiver) in &running {
+                let pair = account(s, pool, *receiver).zip(account(r, pool, *sender));
+                let Some((mine, theirs)) = pair else { continue };
+                let sum = mine.balance + theirs.unconsumed + theirs.ungranted;
+                if sum != mine.max {
+                    broken.push(format!("{s} to {r} ({pool:?}): {sum} of {}", mine.max));
+                }
+            }
+        }
+    }
+    broken
 }

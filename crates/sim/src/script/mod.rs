@@ -26,7 +26,9 @@ use crate::network::Link;
 use crate::oracle::{self, Conditions};
 use parse::{Diet, Line, NodeVerb, RuleLine, SendLine};
 use rgroups_core::app::Sync;
+use rgroups_core::attributes::{AttrValue, ByteSize};
 use rgroups_core::plan::StackPlan;
+use rgroups_core::protocols::frag::Frag2Config;
 use rgroups_core::{Duration, SyncLevel};
 use std::fmt;
 use std::path::Path;
@@ -213,12 +215,18 @@ impl Stage {
         Ok(Cluster::new(Settings { link: self.link, ..Settings::new(self.seed, plan) }))
     }
 
+    fn frag_size(&self) -> u64 {
+        let set = self.attributes.iter().rev().find(|(p, a, _)| p == "FRAG2" && a == "frag_size");
+        set.and_then(|(_, _, v)| ByteSize::parse(v)).unwrap_or(Frag2Config::default().frag_size).0
+    }
+
     fn judge(&self) -> Vec<String> {
         let Some(c) = &self.cluster else { return Vec::new() };
         let conditions = Conditions {
             max_credits: u64::MAX / 64,
             stable_max_bytes: u64::MAX / 1024,
             largest_message: 1 << 24,
+            frag_size: self.frag_size(),
             members: c.names().count() as u64,
             calm: false,
             flow_control: true,

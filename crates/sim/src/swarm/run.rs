@@ -75,6 +75,7 @@ fn conditions(c: &Configuration) -> Conditions {
         max_credits: c.tuning.max_credits,
         stable_max_bytes: c.tuning.stable_max_bytes,
         largest_message: c.largest as u64 + 200,
+        frag_size: c.tuning.frag_size,
         members: c.task.members as u64,
         calm: matches!(c.task.profile, Profile::Lan),
         flow_control: true,

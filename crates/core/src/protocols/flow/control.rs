@@ -1,17 +1,17 @@
-//! What MFC and UFC have in common: the sending half, the lines, and what opens them.
+//! The layer: the sending half, the lines, and what opens them.
 //!
 //! A wait for credit ends by credit, by the members that owe it leaving the view, by withdrawal or
 //! by the stop of the stack; the application hears after one second who it is waiting for.
 
-use super::Settings;
+use super::FlowSettings;
 use super::credits::Account;
 use super::line::{Class, Line, Waiting, fragment_of};
 use crate::event::{CreditAccount, Room};
 use crate::protocols::stable::who_holds_back;
 use crate::wire::{Flags, Hints, ProtId};
 use crate::{
-    Answer, AppEvent, Cx, Dir, Event, Flow, Group, Message, OpId, Pool, Query, SendRefusal,
-    TimerKey, Trace, Uuid, View, tag,
+    Answer, AppEvent, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, OpId, Pool,
+    Protocol, Query, SendRefusal, Service, Spec, TimerKey, Trace, Traffic, Uuid, View, tag,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -26,13 +26,14 @@ const TICK: TimerKey = TimerKey(0);
 /// Requests of others that may prove a lost grant.
 pub(super) const RESYNC: TimerKey = TimerKey(1);
 
-/// The machine behind both layers.
+/// Flow control of one pool: MFC (one line, whose messages cost their length at every member) or UFC
+/// (one line per destination).
 #[derive(Debug)]
-pub(super) struct FlowControl {
+pub struct FlowControl {
     pub(super) pool: Pool,
     /// The protocol's own header id.
     pub(super) id: ProtId,
-    pub(super) settings: Settings,
+    pub(super) settings: FlowSettings,
     /// Exactly the members of the view, this one included.
     pub(super) accounts: BTreeMap<Uuid, Account>,
     /// Lines where something waits, by destination; `None` is the line of multicasts.
@@ -59,31 +60,40 @@ pub(super) struct Counters {
     pub(super) requests_received: u64,
 }
 
-impl FlowControl {
-    pub(super) fn new(pool: Pool, id: ProtId, settings: Settings) -> Self {
-        Self {
-            pool,
-            id,
-            settings,
-            accounts: BTreeMap::new(),
-            lines: BTreeMap::new(),
-            waiting_bytes: 0,
-            waiting_messages: 0,
-            epoch: 0,
-            window_full: false,
-            refused: None,
-            counters: Counters::default(),
+impl Protocol for FlowControl {
+    fn spec(&self) -> Spec {
+        let (name, traffic, provides): (_, _, &'static [Service]) = match self.pool {
+            Pool::Unicast => ("UFC", Traffic::Unicast, &[Service::UnicastCredits]),
+            Pool::Multicast | Pool::Exempt => {
+                ("MFC", Traffic::Multicast, &[Service::MulticastCredits])
+            }
+        };
+        Spec {
+            name,
+            id: Some(self.id),
+            interests: Interests {
+                down: traffic,
+                up: traffic,
+                events: true,
+                consumed: true,
+                ..Interests::default()
+            },
+            provides,
+            needs_below: &[Service::Membership, Service::ReliableUnicast],
+            needs_above: &[],
         }
     }
 
-    /// Whether flow control of any pool leaves this message alone.
-    pub(super) fn is_exempt(msg: &Message) -> bool {
-        msg.has(Flags::NO_FC)
-            || msg.headers.get(ProtId::MFC).is_some()
-            || msg.headers.get(ProtId::UFC).is_some()
+    fn stop(&mut self, cx: &mut Cx<'_>) {
+        let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
+        for dest in lines {
+            self.refuse_line(dest, &SendRefusal::Closed, cx);
+        }
+        self.accounts.clear();
+        self.window_full = false;
     }
 
-    pub(super) fn down(&mut self, msg: &mut Message, cx: &mut Cx<'_>) -> Flow {
+    fn down(&mut self, msg: &mut Message, cx: &mut Cx<'_>) -> Flow {
         if Self::is_exempt(msg) || self.accounts.is_empty() {
             return Flow::Pass;
         }
@@ -126,6 +136,114 @@ impl FlowControl {
         }
         self.enqueue(dest, class, core::mem::take(msg), cx);
         Flow::Stop
+    }
+
+    fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        self.take_batch(batch, cx);
+    }
+
+    fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
+        match (dir, ev) {
+            (Dir::Up, Event::View(v)) => self.install(v, cx),
+            (Dir::Up | Dir::Down, Event::Nudge) => self.pump_all(cx),
+            (Dir::Up, Event::OwnWindow { full }) if self.pool == Pool::Multicast => {
+                self.window_full = *full;
+                if !full {
+                    self.pump(None, cx);
+                }
+            }
+            (Dir::Down, Event::CallsPending(true)) => self.overdraw_all(cx),
+            (Dir::Down, Event::Withdraw { op, expired }) => self.withdraw(*op, *expired, cx),
+            _ => {}
+        }
+        Flow::Pass
+    }
+
+    fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
+        if key == RESYNC {
+            return self.resynchronise(cx);
+        }
+        let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
+        for dest in lines {
+            for class in Class::ALL {
+                let Some(line) = self.lines.get_mut(&dest) else { continue };
+                if line.ask_at(class).is_some_and(|at| at <= cx.now) {
+                    line.asked(class, self.settings.max_block_time);
+                    if self.ask(dest, Some(class), cx) {
+                        self.pump(dest, cx);
+                    }
+                }
+            }
+            self.report(dest, cx);
+        }
+        self.rearm(cx);
+    }
+
+    fn on_consumed(&mut self, what: &Consumed, cx: &mut Cx<'_>) {
+        self.settle(what, cx);
+    }
+
+    fn answer(&self, q: &Query, group: &Group) -> Option<Answer> {
+        match q {
+            Query::Room { dest, oob, bytes } if dest.is_some() == (self.pool == Pool::Unicast) => {
+                let class = if *oob { Class::Oob } else { Class::Regular };
+                Some(Answer::Room(self.room(*dest, class, *bytes as u64, group.local)))
+            }
+            Query::Credits(pool) if *pool == self.pool => {
+                let one = |(m, a): (&Uuid, &Account)| self.gauge(*m, a, group.local);
+                Some(Answer::Credits(self.accounts.iter().map(one).collect()))
+            }
+            _ => None,
+        }
+    }
+
+    fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
+        let c = &self.counters;
+        let average = c.blocked_time.as_micros() as u64 / c.blockings.max(1);
+        let sum = |f: fn(&Account) -> u64| self.accounts.values().map(f).sum::<u64>();
+        out("number_of_blockings", c.blockings);
+        out("average_time_blocked_us", average);
+        out("number_of_credit_responses_sent", c.grants_sent);
+        out("number_of_credit_responses_received", c.grants_received);
+        out("number_of_credit_requests_sent", c.requests_sent);
+        out("number_of_credit_requests_received", c.requests_received);
+        out("waiting_bytes", self.waiting_bytes);
+        out("waiting_messages", self.waiting_messages);
+        out("unconsumed_bytes", sum(|a| a.inc.unconsumed()));
+        out("overdraft_bytes", sum(|a| a.inc.overdraft()));
+        out("lowest_credit", self.accounts.values().map(|a| a.out.balance()).min().unwrap_or(0));
+    }
+}
+
+impl FlowControl {
+    /// With this configuration: of MFC or of UFC.
+    #[must_use]
+    pub fn new(config: impl Into<FlowSettings>) -> Self {
+        let settings = config.into();
+        let id = match settings.pool {
+            Pool::Unicast => ProtId::UFC,
+            Pool::Multicast | Pool::Exempt => ProtId::MFC,
+        };
+        Self {
+            pool: settings.pool,
+            id,
+            settings,
+            accounts: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            waiting_bytes: 0,
+            waiting_messages: 0,
+            epoch: 0,
+            window_full: false,
+            refused: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Whether flow control of any pool leaves this message alone.
+    pub(super) fn is_exempt(msg: &Message) -> bool {
+        msg.has(Flags::NO_FC)
+            || msg.headers.get(ProtId::MFC).is_some()
+            || msg.headers.get(ProtId::UFC).is_some()
     }
 
     fn enqueue(&mut self, dest: Option<Uuid>, class: Class, msg: Message, cx: &mut Cx<'_>) {
@@ -283,6 +401,7 @@ impl FlowControl {
     fn ask(&mut self, dest: Option<Uuid>, due: Option<Class>, cx: &mut Cx<'_>) -> bool {
         let local = cx.local();
         let mut granted_to_self = false;
+        let mut owing = Vec::new();
         for m in self.blockers(dest, local) {
             let Some(a) = self.accounts.get(&m) else { continue };
             let need = self.heads_cost(dest, m, a, local);
@@ -290,28 +409,16 @@ impl FlowControl {
             let Some(a) = self.accounts.get_mut(&m) else { continue };
             let Some(bytes) = a.out.request(need, due.is_some(), &terms) else { continue };
             granted_to_self |= self.request_credit(m, bytes, cx);
+            if m != local {
+                owing.push(m);
+            }
+        }
+        // A member that lacks our last messages, and does not know, would take the request for the
+        // proof of a lost grant.
+        if dest.is_none() && !owing.is_empty() {
+            cx.raise(Dir::Down, Event::Unacknowledged(owing));
         }
         granted_to_self
-    }
-
-    pub(super) fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
-        if key == RESYNC {
-            return self.resynchronise(cx);
-        }
-        let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
-        for dest in lines {
-            for class in Class::ALL {
-                let Some(line) = self.lines.get_mut(&dest) else { continue };
-                if line.ask_at(class).is_some_and(|at| at <= cx.now) {
-                    line.asked(class, self.settings.max_block_time);
-                    if self.ask(dest, Some(class), cx) {
-                        self.pump(dest, cx);
-                    }
-                }
-            }
-            self.report(dest, cx);
-        }
-        self.rearm(cx);
     }
 
     /// Tells the application who holds up the heads that have waited long enough, once each.
@@ -322,11 +429,11 @@ impl FlowControl {
         for class in Class::ALL {
             let unowned_told = line.reported_unowned;
             let Some(w) = line.head_mut(class) else { continue };
-            if w.reported || w.since + REPORT_AFTER > cx.now {
+            if w.reported || w.head_since + REPORT_AFTER > cx.now {
                 continue;
             }
             w.reported = true;
-            let (op, since) = (w.msg.token.as_ref().and_then(|t| t.op()), w.since);
+            let (op, since) = (w.msg.token.as_ref().and_then(|t| t.op()), w.head_since);
             if op.is_none() {
                 line.reported_unowned = true;
             }
@@ -339,7 +446,7 @@ impl FlowControl {
     fn rearm(&mut self, cx: &mut Cx<'_>) {
         let due = |line: &Line| {
             let asks = Class::ALL.into_iter().filter_map(|c| line.ask_at(c));
-            let reports = line.heads().filter(|w| !w.reported).map(|w| w.since + REPORT_AFTER);
+            let reports = line.heads().filter(|w| !w.reported).map(|w| w.head_since + REPORT_AFTER);
             asks.chain(reports).min()
         };
         match self.lines.values().filter_map(due).min() {
@@ -347,23 +454,6 @@ impl FlowControl {
             Some(_) => {}
             None => cx.disarm(TICK),
         }
-    }
-
-    pub(super) fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
-        match (dir, ev) {
-            (Dir::Up, Event::View(v)) => self.install(v, cx),
-            (Dir::Up | Dir::Down, Event::Nudge) => self.pump_all(cx),
-            (Dir::Up, Event::OwnWindow { full }) if self.pool == Pool::Multicast => {
-                self.window_full = *full;
-                if !full {
-                    self.pump(None, cx);
-                }
-            }
-            (Dir::Down, Event::CallsPending(true)) => self.overdraw(cx),
-            (Dir::Down, Event::Withdraw { op, expired }) => self.withdraw(*op, *expired, cx),
-            _ => {}
-        }
-        Flow::Pass
     }
 
     /// Joiners get fresh accounts, leavers are forgotten. After a merge the account of a pair
@@ -429,29 +519,6 @@ impl FlowControl {
         }
     }
 
-    pub(super) fn stop(&mut self, cx: &mut Cx<'_>) {
-        let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
-        for dest in lines {
-            self.refuse_line(dest, &SendRefusal::Closed, cx);
-        }
-        self.accounts.clear();
-        self.window_full = false;
-    }
-
-    pub(super) fn answer(&self, q: &Query, group: &Group) -> Option<Answer> {
-        match q {
-            Query::Room { dest, oob, bytes } if dest.is_some() == (self.pool == Pool::Unicast) => {
-                let class = if *oob { Class::Oob } else { Class::Regular };
-                Some(Answer::Room(self.room(*dest, class, *bytes as u64, group.local)))
-            }
-            Query::Credits(pool) if *pool == self.pool => {
-                let one = |(m, a): (&Uuid, &Account)| self.gauge(*m, a, group.local);
-                Some(Answer::Credits(self.accounts.iter().map(one).collect()))
-            }
-            _ => None,
-        }
-    }
-
     fn room(&self, dest: Option<Uuid>, class: Class, length: u64, local: Uuid) -> Room {
         let max = self.settings.max_blocked;
         let line = self.lines.get(&dest);
@@ -487,24 +554,8 @@ impl FlowControl {
             unconsumed: a.inc.unconsumed(),
             ungranted: a.inc.ungranted(),
             max: self.settings.terms.max,
+            charged: a.out.charged(),
         }
-    }
-
-    pub(super) fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
-        let c = &self.counters;
-        let average = c.blocked_time.as_micros() as u64 / c.blockings.max(1);
-        let sum = |f: fn(&Account) -> u64| self.accounts.values().map(f).sum::<u64>();
-        out("number_of_blockings", c.blockings);
-        out("average_time_blocked_us", average);
-        out("number_of_credit_responses_sent", c.grants_sent);
-        out("number_of_credit_responses_received", c.grants_received);
-        out("number_of_credit_requests_sent", c.requests_sent);
-        out("number_of_credit_requests_received", c.requests_received);
-        out("waiting_bytes", self.waiting_bytes);
-        out("waiting_messages", self.waiting_messages);
-        out("unconsumed_bytes", sum(|a| a.inc.unconsumed()));
-        out("overdraft_bytes", sum(|a| a.inc.overdraft()));
-        out("lowest_credit", self.accounts.values().map(|a| a.out.balance()).min().unwrap_or(0));
     }
 }
 

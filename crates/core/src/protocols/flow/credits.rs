@@ -47,7 +47,7 @@ impl Account {
         Self {
             epoch,
             floor: if floored { COST_FLOOR } else { 0 },
-            out: Outgoing { balance: terms.max, asked: 0, eager: false },
+            out: Outgoing { balance: terms.max, charged: 0, asked: 0, eager: false },
             inc: Incoming {
                 unconsumed: 0,
                 ungranted: 0,
@@ -55,6 +55,7 @@ impl Account {
                 pending: None,
                 learned: None,
                 last_grant: None,
+                grants: Grants::Arrived,
             },
         }
     }
@@ -75,6 +76,8 @@ impl Account {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     balance: u64,
+    /// All costs so far.
+    charged: u64,
     /// Asked for and not granted since; 0 when no request is open.
     asked: u64,
     /// A request was answered in full: this peer grants too late for us by itself, so it is asked
@@ -92,6 +95,12 @@ impl Outgoing {
     pub(super) fn spend(&mut self, cost: u64) {
         assert!(self.balance >= cost, "a message of cost {cost} left with {}", self.balance);
         self.balance -= cost;
+        self.charged += cost;
+    }
+
+    /// What messages have cost since the account began.
+    pub(super) fn charged(&self) -> u64 {
+        self.charged
     }
 
     /// Credit arrived. It never exceeds the maximum, however often it is granted.
@@ -129,6 +138,8 @@ pub(super) struct Incoming {
     /// A lower threshold that a request has taught.
     learned: Option<u64>,
     last_grant: Option<Time>,
+    /// Whether the peer has what was granted.
+    pub(super) grants: Grants,
 }
 
 /// A credit request that is not answered in full.
@@ -137,14 +148,60 @@ struct PendingRequest {
     remaining: u64,
     /// Something was granted for it: the rest is granted in one piece.
     answered: bool,
-    /// When it proves a lost grant, if nothing arrives or is granted before.
-    proof_at: Option<Time>,
+    proof: Proof,
 }
 
-/// A request proves that the account is out of step if nothing was granted for this long before it
-/// (it does not cross a grant) and nothing arrives for this long after it (it overtook nothing).
+/// Whether a request proves that the account is out of step. It does if nothing was granted for
+/// [`QUIET`] before it and no grant is on its way to the peer (it does not cross a grant), and if
+/// nothing arrives for as long after it (it overtook nothing).
+#[derive(Clone, Copy, Debug)]
+enum Proof {
+    /// It proves nothing.
+    Nothing,
+    /// The peer has not acknowledged a grant; looked at again then.
+    GrantOnItsWay(Time),
+    /// It proves it at that time, if nothing arrives or is granted before.
+    At(Time),
+}
+
 /// The longest default interval between retransmission requests.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// How long a request waits to be looked at again.
+const RECHECK: Duration = Duration::from_millis(500);
+
+/// The acknowledgement of grants. As long as one is on its way, the peer asks for what it has
+/// already: a one-way cut holds up grants for as long as it lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Grants {
+    /// The peer has all of them.
+    #[default]
+    Arrived,
+    /// One left, with a number that is not known yet.
+    Unmarked,
+    /// They arrived when the peer acknowledged this number.
+    Upto(i64),
+}
+
+impl Grants {
+    /// Looks at the connection to the peer, if there is one: the highest numbers that were
+    /// acknowledged and sent. Answers whether all grants arrived.
+    pub(super) fn look(&mut self, connection: Option<(i64, i64)>) -> bool {
+        *self = match (*self, connection) {
+            (Grants::Unmarked, Some((_, sent))) => Grants::Upto(sent),
+            (same, Some(_)) => same,
+            // Whatever was on its way is lost with the connection.
+            (_, None) => Grants::Arrived,
+        };
+        if let (Grants::Upto(n), Some((acknowledged, sent))) = (*self, connection) {
+            // A connection that has not come so far is another one.
+            if acknowledged >= n || sent < n {
+                *self = Grants::Arrived;
+            }
+        }
+        *self == Grants::Arrived
+    }
+}
 
 impl Incoming {
     /// Received, not yet consumed.
@@ -166,7 +223,7 @@ impl Incoming {
     pub(super) fn arrived(&mut self, cost: u64) {
         self.unconsumed += cost;
         if let Some(p) = &mut self.pending {
-            p.proof_at = None;
+            p.proof = Proof::Nothing;
         }
     }
 
@@ -200,14 +257,42 @@ impl Incoming {
             self.learned = Some((found / 2).max(1));
         }
         let crosses = self.last_grant.is_some_and(|at| now.since(at) < QUIET);
-        let proof_at = (self.unconsumed == 0 && !crosses).then(|| now + QUIET);
-        self.pending = Some(PendingRequest { remaining: amount, answered: false, proof_at });
+        let waits = self.pending.map(|p| p.proof);
+        let proof = match (self.unconsumed == 0 && !crosses, self.grants, waits) {
+            (false, _, _) => Proof::Nothing,
+            // Somebody who asks more often than that is not to wait for ever.
+            (true, _, Some(same @ (Proof::At(_) | Proof::GrantOnItsWay(_)))) => same,
+            (true, Grants::Arrived, _) => Proof::At(now + QUIET),
+            (true, Grants::Unmarked | Grants::Upto(_), _) => Proof::GrantOnItsWay(now + RECHECK),
+        };
+        self.pending = Some(PendingRequest { remaining: amount, answered: false, proof });
         (found > 0).then(|| self.grant(0, now))
     }
 
-    /// When an open request proves that the account is out of step.
+    /// When an open request is to be looked at again.
     pub(super) fn resync_at(&self) -> Option<Time> {
-        self.pending?.proof_at
+        match self.pending?.proof {
+            Proof::Nothing => None,
+            Proof::GrantOnItsWay(at) | Proof::At(at) => Some(at),
+        }
+    }
+
+    /// The time came. Answers whether the open request proves that the account is out of step;
+    /// `gap`: something of the peer was sent before and is missing here.
+    pub(super) fn proves(&mut self, gap: bool, now: Time) -> bool {
+        let arrived = self.grants == Grants::Arrived;
+        let Some(p) = &mut self.pending else { return false };
+        let (proves, next) = match p.proof {
+            Proof::Nothing => (false, Proof::Nothing),
+            Proof::GrantOnItsWay(_) | Proof::At(_) if !arrived => {
+                (false, Proof::GrantOnItsWay(now + RECHECK))
+            }
+            Proof::GrantOnItsWay(_) => (false, Proof::At(now + QUIET)),
+            Proof::At(_) if gap => (false, Proof::At(now + RECHECK)),
+            proof @ Proof::At(_) => (true, proof),
+        };
+        p.proof = next;
+        proves
     }
 
     /// Nothing of the peer is here or on its way, and still it lacks credit: what it asked for is
@@ -219,16 +304,18 @@ impl Incoming {
         Some(self.grant(remaining, now))
     }
 
-    /// A call of the own application began to wait: an open request is answered ahead.
+    /// A call of the own application waits: an open request is answered ahead.
     pub(super) fn overdraw_pending(&mut self, now: Time, terms: &Terms) -> Option<u64> {
         let remaining = self.pending?.remaining;
         let ahead = self.overdraw(remaining.saturating_sub(self.ungranted), terms);
         (self.ungranted + ahead > 0).then(|| self.grant(ahead, now))
     }
 
-    /// At most one further maximum per sender is granted ahead.
+    /// At most one further maximum per sender is granted ahead, and only for what is here: what is
+    /// on its way will be, and what the sender has too much it throws away and could never repay.
     fn overdraw(&mut self, lacking: u64, terms: &Terms) -> u64 {
-        let ahead = lacking.min(terms.max.saturating_sub(self.overdraft));
+        let here = self.unconsumed.saturating_sub(self.overdraft);
+        let ahead = lacking.min(here).min(terms.max.saturating_sub(self.overdraft));
         self.overdraft += ahead;
         ahead
     }
@@ -239,7 +326,11 @@ impl Incoming {
         self.ungranted = 0;
         self.pending = self.pending.and_then(|p| {
             let remaining = p.remaining.saturating_sub(amount);
-            (remaining > 0).then_some(PendingRequest { remaining, answered: true, proof_at: None })
+            (remaining > 0).then_some(PendingRequest {
+                remaining,
+                answered: true,
+                proof: Proof::Nothing,
+            })
         });
         amount
     }

@@ -1,7 +1,7 @@
 //! A pair of accounts on an imperfect network, against the rules that must hold at every instant
 //! (INVARIANTS E1, E2, E4, E7, E9).
 
-use super::credits::{Account, Terms};
+use super::credits::{Account, Grants, Terms};
 use crate::{Rng, Time};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -153,8 +153,10 @@ impl Pair {
                 self.arrive(p);
             }
         } else if resync == Some(at) {
-            let granted = self.receiver.inc.resynchronise(self.now);
-            self.grant(granted);
+            if self.receiver.inc.proves(false, self.now) {
+                let granted = self.receiver.inc.resynchronise(self.now);
+                self.grant(granted);
+            }
         } else {
             self.pump(true);
         }
@@ -314,6 +316,38 @@ fn a_request_that_overtook_data_or_crossed_a_grant_proves_nothing() {
 }
 
 #[test]
+fn who_asks_again_and_again_does_not_wait_longer_for_it() {
+    let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+    let mut a = account();
+    assert_eq!(a.inc.requested(700, at(0), &TERMS), None);
+    assert_eq!(a.inc.requested(800, at(600), &TERMS), None);
+    assert!(a.inc.proves(false, at(1_000)));
+    assert_eq!(a.inc.resynchronise(at(1_000)), Some(800));
+}
+
+#[test]
+fn a_request_proves_nothing_while_a_grant_is_not_acknowledged() {
+    let at = |s: u64| Time::ZERO + Duration::from_secs(s);
+    let mut a = account();
+    a.inc.grants = Grants::Unmarked;
+    assert!(!a.inc.grants.look(Some((4, 5))));
+    assert_eq!(a.inc.requested(700, at(10), &TERMS), None);
+    assert!(!a.inc.proves(false, at(11)));
+    assert!(a.inc.grants.look(Some((5, 9))), "what was sent later does not matter");
+    assert!(!a.inc.proves(false, at(12)), "what the grant lets go has time to arrive");
+    assert_eq!(a.inc.resync_at(), Some(at(13)));
+    assert!(a.inc.proves(false, at(13)));
+}
+
+#[test]
+fn with_its_connection_a_grant_is_lost() {
+    for connection in [None, Some((0, 3))] {
+        let mut grants = Grants::Upto(7);
+        assert!(grants.look(connection));
+    }
+}
+
+#[test]
 fn the_overdraft_is_at_most_one_maximum_and_repaid_first() {
     let mut a = account();
     let ask_ahead = |a: &mut Account| {
@@ -331,6 +365,17 @@ fn the_overdraft_is_at_most_one_maximum_and_repaid_first() {
     assert_eq!(a.inc.consumed(10_000, Time::ZERO, &TERMS), None, "it repays");
     assert_eq!(a.inc.overdraft(), 0);
     assert_eq!(a.inc.consumed(1, Time::ZERO, &TERMS), Some(1), "the last request is still open");
+}
+
+#[test]
+fn nothing_is_granted_ahead_of_what_is_here() {
+    let mut a = account();
+    a.inc.arrived(700);
+    assert_eq!(ask(&mut a, 6_000), None);
+    assert_eq!(a.inc.overdraw_pending(Time::ZERO, &TERMS), Some(700));
+    assert_eq!(a.inc.overdraw_pending(Time::ZERO, &TERMS), None);
+    a.inc.arrived(300);
+    assert_eq!(a.inc.overdraw_pending(Time::ZERO, &TERMS), Some(300), "when more is here");
 }
 
 #[test]

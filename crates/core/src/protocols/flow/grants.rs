@@ -2,21 +2,17 @@
 //! requests are answered.
 
 use super::control::{FlowControl, RESYNC};
-use super::credits::Account;
+use super::credits::{Account, Grants};
 use crate::batch::Marks;
-use crate::event::WindowKind;
+use crate::event::{WindowGauge, WindowKind};
 use crate::wire::{self, Body, Flags, Header, header::FcHeader};
 use crate::{
     Answer, Batch, Consumed, Cx, DropReason, Message, Pool, Query, Receipt, Trace, Uuid, tag,
 };
 use alloc::vec::Vec;
-use core::time::Duration;
-
-/// How long a request whose sender's messages are behind a gap waits to be looked at again.
-const RECHECK: Duration = Duration::from_millis(500);
 
 impl FlowControl {
-    pub(super) fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+    pub(super) fn take_batch(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         if batch.marks().meets(Marks::of(self.id)) {
             self.take_control(batch, cx);
         }
@@ -55,9 +51,12 @@ impl FlowControl {
                 self.pump(self.line_of(src), cx);
             }
         }
+        if cx.group().calls_pending {
+            self.overdraw(src, cx);
+        }
     }
 
-    pub(super) fn on_consumed(&mut self, what: &Consumed, cx: &mut Cx<'_>) {
+    pub(super) fn settle(&mut self, what: &Consumed, cx: &mut Cx<'_>) {
         if what.pool != self.pool {
             return;
         }
@@ -72,14 +71,18 @@ impl FlowControl {
     }
 
     /// A call of the own application waits: open requests, also our own, are answered ahead.
-    pub(super) fn overdraw(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn overdraw_all(&mut self, cx: &mut Cx<'_>) {
         let members: Vec<Uuid> = self.accounts.keys().copied().collect();
         for m in members {
-            let Some(a) = self.accounts.get_mut(&m) else { continue };
-            let grant = a.inc.overdraw_pending(cx.now, &self.settings.terms);
-            if self.grant(m, grant, cx) {
-                self.pump(self.line_of(cx.local()), cx);
-            }
+            self.overdraw(m, cx);
+        }
+    }
+
+    fn overdraw(&mut self, m: Uuid, cx: &mut Cx<'_>) {
+        let Some(a) = self.accounts.get_mut(&m) else { return };
+        let grant = a.inc.overdraw_pending(cx.now, &self.settings.terms);
+        if self.grant(m, grant, cx) {
+            self.pump(self.line_of(m), cx);
         }
     }
 
@@ -92,6 +95,9 @@ impl FlowControl {
         if m == cx.local() {
             self.credit(m, bytes, cx);
             return true;
+        }
+        if let Some(a) = self.accounts.get_mut(&m) {
+            a.inc.grants = Grants::Unmarked;
         }
         self.send_control(m, FcHeader::Replenish, bytes, cx);
         #[cfg(feature = "mutants")]
@@ -124,6 +130,7 @@ impl FlowControl {
 
     fn answer_request(&mut self, from: Uuid, bytes: u64, cx: &mut Cx<'_>) -> bool {
         let ahead = cx.group().calls_pending;
+        self.look_for_acknowledgement(from, cx);
         let Some(a) = self.accounts.get_mut(&from) else { return false };
         let terms = &self.settings.terms;
         let consumed = a.inc.requested(bytes, cx.now, terms);
@@ -146,10 +153,12 @@ impl FlowControl {
         let due: Vec<Uuid> =
             self.accounts.iter().filter(|(_, a)| due(a)).map(|(m, _)| *m).collect();
         for m in due {
-            if self.may_arrive(m, cx) {
+            self.look_for_acknowledgement(m, cx);
+            let gap = self.may_arrive(m, cx);
+            let Some(a) = self.accounts.get_mut(&m) else { continue };
+            if !a.inc.proves(gap, cx.now) {
                 continue;
             }
-            let Some(a) = self.accounts.get_mut(&m) else { continue };
             let grant = a.inc.resynchronise(cx.now);
             if self.grant(m, grant, cx) {
                 self.pump(self.line_of(m), cx);
@@ -157,8 +166,18 @@ impl FlowControl {
         }
         let next = self.accounts.values().filter_map(|a| a.inc.resync_at()).min();
         if let Some(at) = next {
-            cx.arm(RESYNC, at.max(cx.now + RECHECK));
+            cx.arm(RESYNC, at);
         }
+    }
+
+    /// Whether the grants to `m` that were on their way have arrived.
+    fn look_for_acknowledgement(&mut self, m: Uuid, cx: &Cx<'_>) {
+        let Some(a) = self.accounts.get_mut(&m) else { return };
+        if a.inc.grants == Grants::Arrived {
+            return;
+        }
+        let connection = windows(cx).find(|w| w.peer == m && w.kind == WindowKind::UnicastSend);
+        a.inc.grants.look(connection.map(|w| (w.delivered, w.received)));
     }
 
     /// Something of `from` is behind a gap. Fragments in reassembly are no reason to wait: those that
@@ -169,11 +188,7 @@ impl FlowControl {
             Pool::Multicast | Pool::Exempt => WindowKind::Multicast,
             Pool::Unicast => WindowKind::UnicastReceive,
         };
-        let windows = cx.ask_all_below(&Query::Windows).into_iter().filter_map(|a| match a {
-            Answer::Windows(list) => Some(list),
-            _ => None,
-        });
-        windows.flatten().any(|w| w.peer == from && w.kind == kind && w.received > w.delivered)
+        windows(cx).any(|w| w.peer == from && w.kind == kind && w.known > w.delivered)
     }
 
     /// Credit messages: a long, out of band and unbundled, never charged themselves.
@@ -218,4 +233,12 @@ impl FlowControl {
             }
         }
     }
+}
+
+fn windows(cx: &Cx<'_>) -> impl Iterator<Item = WindowGauge> + use<> {
+    let lists = cx.ask_all_below(&Query::Windows).into_iter().filter_map(|a| match a {
+        Answer::Windows(list) => Some(list),
+        _ => None,
+    });
+    lists.flatten()
 }

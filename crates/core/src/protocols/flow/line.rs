@@ -31,8 +31,8 @@ pub(super) struct Waiting {
     pub(super) msg: Message,
     /// Payload length.
     pub(super) length: u64,
-    /// Since when.
-    pub(super) since: Time,
+    /// Since when it is the head of its class; before that it waits for its turn, not for credit.
+    pub(super) head_since: Time,
     /// The application was told that it waits.
     pub(super) reported: bool,
     arrival: u64,
@@ -50,6 +50,16 @@ struct Queue {
     list: VecDeque<Waiting>,
     /// When those who lack credit for the head are asked (again).
     ask_at: Time,
+}
+
+impl Queue {
+    /// Another message became the head, if any is left: its wait begins.
+    fn new_head(&mut self, now: Time, patience: Duration) {
+        self.ask_at = now + patience;
+        if let Some(head) = self.list.front_mut() {
+            head.head_since = now;
+        }
+    }
 }
 
 /// What waits for the same targets.
@@ -105,10 +115,10 @@ impl Line {
         self.arrivals += 1;
         let arrival = self.arrivals;
         let queue = self.queue_mut(class);
-        if queue.list.is_empty() {
-            queue.ask_at = now + patience;
+        queue.list.push_back(Waiting { msg, length, head_since: now, reported: false, arrival });
+        if queue.list.len() == 1 {
+            queue.new_head(now, patience);
         }
-        queue.list.push_back(Waiting { msg, length, since: now, reported: false, arrival });
     }
 
     /// The first of a class.
@@ -157,7 +167,7 @@ impl Line {
         };
         let queue = self.queue_mut(class);
         let taken = queue.list.pop_front()?;
-        queue.ask_at = now + patience;
+        queue.new_head(now, patience);
         match class {
             Class::Regular => self.overtaken = 0,
             Class::Oob if overtakes => self.overtaken += taken.weight(),
@@ -190,7 +200,7 @@ impl Line {
             let siblings = rest.take_while(|w| whole.is_some() && group(w) == whole).count();
             out.extend(queue.list.drain(first..=first + siblings));
             if first == 0 {
-                queue.ask_at = now + patience;
+                queue.new_head(now, patience);
                 if class == Class::Regular {
                     self.overtaken = 0;
                 }

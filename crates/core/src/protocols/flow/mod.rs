@@ -1,6 +1,6 @@
 //! Flow control: a sender may only send what its receivers have room for.
 //!
-//! MFC (multicasts) and UFC (unicasts) are one machine, [`control`], with different targets. A
+//! MFC (multicasts) and UFC (unicasts) are one layer, [`FlowControl`], with different targets. A
 //! message costs its length at every target's account ([`credits`]); without credit it waits in a
 //! line ([`line`]). Receivers grant what their application has consumed. Nothing here ever drops a
 //! message: what cannot be sent is refused before it has a sequence number.
@@ -11,16 +11,14 @@ mod credits;
 mod credits_tests;
 mod grants;
 mod line;
-mod multicast;
 #[cfg(test)]
 mod tests;
-mod unicast;
 
-pub use multicast::Mfc;
-pub use unicast::Ufc;
+pub use control::FlowControl;
 
 pub(crate) use line::fragment_of;
 
+use crate::Pool;
 use crate::attributes::{AttrValue, ByteSize};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -55,9 +53,10 @@ impl AttrValue for CreditRequests {
     }
 }
 
-/// What both layers are configured with, after all precedence rules.
+/// What both protocols are configured with, after all precedence rules.
 #[derive(Clone, Copy, Debug)]
-struct Settings {
+pub struct FlowSettings {
+    pool: Pool,
     terms: Terms,
     max_block_time: Duration,
     max_blocked: u64,
@@ -69,7 +68,7 @@ const DEFAULT_THRESHOLD: f64 = 0.2;
 const DEFAULT_BLOCK_TIME: Duration = Duration::from_secs(5);
 
 macro_rules! flow_config {
-    ($name:ident, $protocol:literal, $doc:literal) => {
+    ($name:ident, $protocol:literal, $pool:ident, $doc:literal) => {
         crate::attributes! {
             #[doc = $doc]
             pub struct $name for $protocol {
@@ -140,22 +139,25 @@ macro_rules! flow_config {
                 }
                 out
             }
+        }
 
-            fn settings(&self) -> Settings {
-                Settings {
+        impl From<$name> for FlowSettings {
+            fn from(c: $name) -> Self {
+                FlowSettings {
+                    pool: Pool::$pool,
                     terms: Terms {
-                        max: self.max_credits.0,
-                        min: self.effective_min_credits(),
-                        lenient: self.credit_requests == CreditRequests::Java,
+                        max: c.max_credits.0,
+                        min: c.effective_min_credits(),
+                        lenient: c.credit_requests == CreditRequests::Java,
                     },
-                    max_block_time: self.effective_block_time(),
-                    max_blocked: self.max_blocked.0,
-                    max_blocked_messages: self.max_blocked_messages,
+                    max_block_time: c.effective_block_time(),
+                    max_blocked: c.max_blocked.0,
+                    max_blocked_messages: c.max_blocked_messages,
                 }
             }
         }
     };
 }
 
-flow_config!(MfcConfig, "MFC", "Flow control of multicasts (`MFC`).");
-flow_config!(UfcConfig, "UFC", "Flow control of unicasts (`UFC`).");
+flow_config!(MfcConfig, "MFC", Multicast, "Flow control of multicasts (`MFC`).");
+flow_config!(UfcConfig, "UFC", Unicast, "Flow control of unicasts (`UFC`).");

@@ -148,6 +148,21 @@ impl ReliableMulticast {
         }
     }
 
+    /// Somebody owes us an answer, perhaps because the last messages and all announcements of them
+    /// were lost: the announcements begin again.
+    pub(super) fn remind(&mut self, cx: &mut Cx<'_>) {
+        let left = match self.own.announcing {
+            // A burst goes on and will be announced.
+            Announcing::Sending => return,
+            Announcing::Quiet => ANNOUNCEMENTS,
+            Announcing::Left(n) => n.max(ANNOUNCEMENTS),
+        };
+        if self.settings.announces {
+            self.own.announcing = Announcing::Left(left);
+            self.announce(cx);
+        }
+    }
+
     /// Our own copies that never came back (a fault below) are delivered from the window: a sender
     /// must not miss its own messages.
     fn deliver_lost_copies(&mut self, cx: &mut Cx<'_>) {

@@ -35,6 +35,7 @@ impl ReliableMulticast {
             }
             Event::Stable(d) if self.acks.is_none() => self.purge(d, cx),
             Event::Stable(_) => {}
+            Event::Unacknowledged(_) => self.remind(cx),
             other => self.hear_of_acks(other, cx),
         }
     }

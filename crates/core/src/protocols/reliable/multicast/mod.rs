@@ -183,6 +183,7 @@ impl ReliableMulticast {
             low: w.low(),
             delivered: w.delivered(),
             received: w.received(),
+            known: w.known(),
             bytes: w.bytes(),
             messages: w.messages(),
         }

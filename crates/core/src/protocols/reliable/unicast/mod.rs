@@ -217,6 +217,7 @@ impl ReliableUnicast {
             low: w.low(),
             delivered: w.delivered(),
             received: w.received(),
+            known: w.known(),
             bytes: w.bytes(),
             messages: w.messages(),
         }

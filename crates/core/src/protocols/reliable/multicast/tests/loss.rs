@@ -40,6 +40,18 @@ fn a_lost_last_message_and_two_lost_announcements_are_repaired_within_three_roun
 }
 
 #[test]
+fn a_last_number_is_announced_again_when_somebody_owes_an_answer() {
+    let mut g = group(&[1, 2], &tcp());
+    g[0].send(text("x"), None);
+    pass_time(&mut g, ROUND * 5, |_, _, _| true);
+    pass_time(&mut g, ROUND * 5, |_, _, _| false);
+    assert!(heard(&mut g[1]).is_empty(), "the announcements are over");
+    g[0].event_down(Event::Unacknowledged([id(2)].into()));
+    pass_time(&mut g, ROUND, |_, _, _| false);
+    assert_eq!(heard(&mut g[1]), ["x"]);
+}
+
+#[test]
 fn after_the_repair_the_wire_is_quiet_and_no_timer_runs() {
     let mut g = group(&[1, 2, 3], &tcp());
     g[0].send(text("x"), None);
