@@ -1,5 +1,9 @@
 //! The command line.
 
+mod stack;
+
+pub(crate) use stack::{ConfigAction, ConfigArgs, StackArgs, StackForm};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -27,6 +31,8 @@ pub(crate) struct Global {
     /// What to log on standard error, e.g. `info` or `rgroups=debug`.
     #[arg(long, global = true, env = "RGROUPS_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
+    #[command(flatten)]
+    pub(crate) stack: StackArgs,
 }
 
 /// When to use colour.
@@ -101,6 +107,10 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups sim run --seeds 100 --profile lossy --members 5
     Sim(SimArgs),
+    /// Check, explain and convert stack files.
+    ///
+    /// Example: rgroups config check udp.xml
+    Config(ConfigArgs),
     /// The version, and the JGroups version spoken.
     Version,
     /// Print the completions of a shell.
@@ -134,9 +144,9 @@ pub(crate) struct JoinArgs {
     /// TCP: where to look for members; default 127.0.0.1:7800.
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     pub(crate) hosts: Vec<SocketAddr>,
-    /// Set an attribute of a protocol, e.g. `-D MFC.max_credits=2M`; may be repeated.
-    #[arg(short = 'D', value_name = "PROTOCOL.ATTR=VALUE")]
-    pub(crate) define: Vec<String>,
+    /// Filled in from the global options.
+    #[arg(skip)]
+    pub(crate) stack: StackArgs,
     /// Give up joining after this time.
     #[arg(long, value_parser = duration, default_value = "60s", value_name = "TIME")]
     pub(crate) timeout: Duration,
@@ -183,9 +193,9 @@ pub(crate) struct UpArgs {
     /// Name of the control socket for `up-ctl`, when several clusters run.
     #[arg(long, default_value = "default")]
     pub(crate) control: String,
-    /// Set an attribute of a protocol in every member; may be repeated.
-    #[arg(short = 'D', value_name = "PROTOCOL.ATTR=VALUE")]
-    pub(crate) define: Vec<String>,
+    /// Filled in from the global options.
+    #[arg(skip)]
+    pub(crate) stack: StackArgs,
 }
 
 #[derive(Debug, Args)]
@@ -240,8 +250,9 @@ pub(crate) struct UpMemberArgs {
     pub(crate) hosts: Vec<SocketAddr>,
     #[arg(long, value_parser = duration)]
     pub(crate) every: Duration,
-    #[arg(short = 'D')]
-    pub(crate) define: Vec<String>,
+    /// Filled in from the global options.
+    #[arg(skip)]
+    pub(crate) stack: StackArgs,
 }
 
 #[derive(Debug, Args)]
@@ -426,9 +437,9 @@ pub(crate) struct DoctorArgs {
     /// TCP: where to look for members; default 127.0.0.1:7800.
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     pub(crate) hosts: Vec<SocketAddr>,
-    /// Set an attribute of a protocol, e.g. `-D UDP.mcast_port=45588`; may be repeated.
-    #[arg(short = 'D', value_name = "PROTOCOL.ATTR=VALUE")]
-    pub(crate) define: Vec<String>,
+    /// Filled in from the global options.
+    #[arg(skip)]
+    pub(crate) stack: StackArgs,
 }
 
 #[derive(Debug, Args)]

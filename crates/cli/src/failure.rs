@@ -1,6 +1,7 @@
 //! What went wrong, for the terminal and for `--json`.
 
-use serde_json::json;
+use rgroups::{ConfigError, ConfigReport, Diagnose, Finding, Severity};
+use serde_json::{Value, json};
 
 /// The end of a command that did not do what it was asked to.
 #[derive(Debug)]
@@ -9,12 +10,24 @@ pub(crate) struct Failure {
     rg: Option<&'static str>,
     message: String,
     hint: Option<String>,
+    /// Everything that is wrong with a configuration, in place of the message.
+    report: Option<ConfigReport>,
+}
+
+/// A finding as JSON.
+pub(crate) fn finding(f: &Finding) -> Value {
+    let place = f.place();
+    json!({
+        "severity": f.severity().name(), "code": f.code(), "jgrp": f.jgrp(), "message": f.message(),
+        "file": place.map(|p| p.file.as_str()), "line": place.map(|p| p.line),
+        "column": place.map(|p| p.column), "help": f.help(),
+    })
 }
 
 impl Failure {
     /// It failed at run time.
     pub(crate) fn run(message: impl Into<String>) -> Self {
-        Self { code: 1, rg: None, message: message.into(), hint: None }
+        Self { code: 1, rg: None, message: message.into(), hint: None, report: None }
     }
 
     /// It was asked for something that makes no sense.
@@ -22,9 +35,23 @@ impl Failure {
         Self { code: 2, ..Self::run(message) }
     }
 
-    /// A configuration value is wrong.
+    /// A protocol or an attribute is wrong.
     pub(crate) fn config(message: impl Into<String>) -> Self {
         Self { code: 3, ..Self::run(message) }
+    }
+
+    /// A configuration cannot be used.
+    pub(crate) fn config_error(e: &ConfigError) -> Self {
+        let f = Self { code: 3, rg: Some(e.code()), hint: e.hint(), ..Self::run(e.to_string()) };
+        match e {
+            ConfigError::File(report) => {
+                let first = report.findings().first();
+                let message = first.map(|f| f.message().to_owned()).unwrap_or_default();
+                let hint = first.and_then(|f| f.help().into_iter().next());
+                Self { message, hint, report: Some((**report).clone()), ..f }
+            }
+            _ => f,
+        }
     }
 
     /// The cluster could not be joined.
@@ -56,9 +83,19 @@ impl Failure {
     /// The text form on standard error; with `--json` also an object on standard output.
     pub(crate) fn report(&self, json: bool) {
         if json {
-            let e = json!({"schema": 1, "error": {
+            let all = self.report.iter().flat_map(ConfigReport::findings);
+            let mut e = json!({"schema": 1, "error": {
                 "code": self.rg, "message": self.message, "hint": self.hint }});
+            if self.report.is_some() {
+                e["error"]["findings"] = all.map(finding).collect();
+            }
             println!("{e}");
+        }
+        if let Some(report) = &self.report {
+            // Notes are for `config check`.
+            let told = report.findings().iter().filter(|f| f.severity() != Severity::Note);
+            told.for_each(|f| anstream::eprint!("{f}"));
+            return;
         }
         match self.rg {
             Some(c) => anstream::eprintln!("error[{c}]: {}", self.message),

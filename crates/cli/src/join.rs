@@ -1,53 +1,89 @@
 //! From command-line options to a connected channel.
 
-use crate::args::{JoinArgs, Transport};
+use crate::args::{JoinArgs, StackArgs, Transport};
 use crate::failure::Failure;
-use rgroups::{Channel, Config, ConnectError, Diagnose, Events};
+use rgroups::{Channel, Config, ConfigLoader, ConnectError, Diagnose, Events, Severity};
 use std::net::SocketAddr;
 
-/// The preset with the user's settings.
+/// The file, or else the preset of the transport, with the user's settings.
 pub(crate) fn config(
     transport: Transport,
     hosts: &[SocketAddr],
-    define: &[String],
+    stack: &StackArgs,
 ) -> Result<Config, Failure> {
-    let mut config = match transport {
-        Transport::Udp => Config::udp(),
+    let loader = loader(stack)?;
+    let Some(file) = &stack.config else {
+        return loader.apply(preset(transport, hosts)?).map_err(|e| Failure::config_error(&e));
+    };
+    let config = loader.load(file).map_err(|e| Failure::config_error(&e))?;
+    if hosts.is_empty() || !config.protocols().contains(&"TCPPING") {
+        return Ok(config);
+    }
+    let list: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+    let loader = loader.set("TCPPING", "initial_hosts", &list.join(","));
+    loader.load(file).map_err(|e| Failure::config_error(&e))
+}
+
+/// Says what is doubtful about a configuration.
+pub(crate) fn tell(config: &Config) {
+    for finding in config.report().findings() {
+        if finding.severity() == Severity::Note {
+            tracing::info!("{}", finding.to_string().trim_end());
+        } else {
+            anstream::eprint!("{finding}");
+        }
+    }
+}
+
+/// What `-D` says: a property, or an attribute if there is a protocol in capitals in front of it.
+pub(crate) fn loader(stack: &StackArgs) -> Result<ConfigLoader, Failure> {
+    let mut loader = ConfigLoader::new();
+    for d in &stack.define {
+        let Some((name, value)) = d.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            return Err(Failure::usage(format!("-D {d:?} is not of the form NAME=VALUE"))
+                .hint("for example: -D MFC.max_credits=2M or -D jgroups.bind_addr=loopback"));
+        };
+        let capitals =
+            |p: &str| p.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        loader = match name.split_once('.') {
+            Some((protocol, attribute)) if capitals(protocol) => {
+                loader.set(protocol, attribute, value)
+            }
+            Some(_) | None => loader.define(name, value),
+        };
+    }
+    Ok(loader)
+}
+
+fn preset(transport: Transport, hosts: &[SocketAddr]) -> Result<Config, Failure> {
+    match transport {
+        Transport::Udp => Ok(Config::udp()),
         // Without a word on where the others are, they are on this machine. Whoever binds elsewhere
-        // says so below, or in the environment.
+        // says so with -D, or in the environment.
         Transport::Tcp if hosts.is_empty() => {
             let here = SocketAddr::from(([127, 0, 0, 1], 7800));
             let config = Config::tcp([here]);
             match std::env::var_os("RGROUPS_BIND_ADDR") {
-                Some(_) => config,
+                Some(_) => Ok(config),
                 None => config
                     .set("TCP", "bind_addr", "127.0.0.1")
-                    .map_err(|e| Failure::config(e.to_string()).coded(e.code()))?,
+                    .map_err(|e| Failure::config_error(&e)),
             }
         }
-        Transport::Tcp => Config::tcp(hosts.iter().copied()),
-        Transport::Inproc => Config::in_process(),
-    };
-    for d in define {
-        let parts = d.split_once('=').and_then(|(k, v)| Some((k.split_once('.')?, v)));
-        let Some(((protocol, attr), value)) = parts else {
-            return Err(Failure::usage(format!("-D {d:?} is not of the form PROTOCOL.ATTR=VALUE"))
-                .hint("for example: -D MFC.max_credits=2M"));
-        };
-        config = config
-            .set(protocol, attr, value)
-            .map_err(|e| Failure::config(e.to_string()).coded(e.code()))?;
+        Transport::Tcp => Ok(Config::tcp(hosts.iter().copied())),
+        Transport::Inproc => Ok(Config::in_process()),
     }
-    Ok(config)
 }
 
 /// Joins `cluster`.
 pub(crate) async fn join(cluster: &str, a: &JoinArgs) -> Result<(Channel, Events), Failure> {
-    if a.transport == Transport::Inproc {
+    let config = config(a.transport, &a.hosts, &a.stack)?;
+    tell(&config);
+    if config.transport() == Some("SHARED_LOOPBACK") {
         return Err(Failure::usage("inproc connects members of one process only")
             .hint("use --transport udp or tcp here, or: rgroups up --transport inproc"));
     }
-    let mut builder = Channel::builder(config(a.transport, &a.hosts, &a.define)?);
+    let mut builder = Channel::builder(config);
     if let Some(n) = &a.name {
         builder = builder.name(n.as_str());
     }

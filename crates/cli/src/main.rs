@@ -6,6 +6,7 @@
 
 mod args;
 mod chat;
+mod config;
 mod decode;
 mod doctor;
 mod failure;
@@ -27,7 +28,7 @@ use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse().spread();
     cli.global.color.apply();
     start_log(cli.global.log.as_deref());
     let outcome = run(&cli);
@@ -48,6 +49,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Probe(a) => probe::run(a, json),
         Command::Doctor(a) => doctor::run(a, json),
         Command::Sim(a) => simulate::run(a, json),
+        Command::Config(a) => config::run(a, &cli.global.stack, json),
         Command::Version => {
             output::version(json);
             Ok(0)

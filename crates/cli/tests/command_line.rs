@@ -27,6 +27,40 @@ fn a_wrong_setting_exits_with_3_and_names_the_nearest_attribute() {
 }
 
 #[test]
+fn a_stack_file_with_mistakes_exits_with_3_and_tells_all_of_them() {
+    let file = std::env::temp_dir().join(format!("rgroups-stack-{}.xml", std::process::id()));
+    std::fs::write(&file, "<config><UDP mcast_prot=\"1\"/><PNIG/></config>").expect("writable");
+    let file = file.to_str().expect("UTF-8");
+    for args in [&["config", "check", file][..], &["chat", "demo", "--props", file]] {
+        let ended = run(args);
+        let told = ended.stdout.concat() + &ended.stderr;
+        assert_eq!(ended.code, Some(3), "{args:?}: {told}");
+        assert!(told.contains("did you mean \"mcast_port\"?"), "{told}");
+        assert!(told.contains("did you mean PING?"), "{told}");
+    }
+    let ended = run(&["--json", "config", "check", file]);
+    let told = &ended.objects()[0];
+    assert_eq!((ended.code, told["errors"].as_u64()), (Some(3), Some(2)), "{told}");
+    assert_eq!(told["findings"][0]["line"].as_u64(), Some(1), "{told}");
+    std::fs::remove_file(file).expect("removable");
+}
+
+#[test]
+fn presets_are_checked_shown_converted_and_compared() {
+    assert_eq!(run(&["config", "check"]).code, Some(0));
+    assert_eq!(run(&["config", "check", "tcp", "-D", "no.such.property=1"]).code, Some(0));
+    let shown = run(&["config", "show", "-c", "tcp", "--to", "toml", "-D", "MFC.max_credits=1M"]);
+    assert!(shown.stdout.contains(&"max_credits = 1000000".to_owned()), "{:?}", shown.stdout);
+    let explained = run(&["config", "explain", "UDP.mcast_port", "-D", "jgroups.udp.mcast_port=5"]);
+    assert!(explained.stdout[0].contains(" 5 "), "{:?}", explained.stdout);
+    assert_eq!(run(&["config", "explain", "UDP.mcast_prot"]).code, Some(3));
+    assert_eq!(run(&["config", "diff", "udp", "tcp"]).code, Some(6));
+    assert_eq!(run(&["config", "diff", "udp", "udp.xml"]).stdout, ["no difference"]);
+    assert!(run(&["config", "protocols"]).stdout.iter().any(|l| l.starts_with("NAKACK2 ")));
+    assert!(run(&["config", "presets"]).stdout.iter().any(|l| l.starts_with("tcp.xml ")));
+}
+
+#[test]
 fn what_cannot_be_done_exits_with_1_and_hints_at_what_to_do() {
     let ended = run(&["up-ctl", "--control", "nobody-has-this-name", "status"]);
     assert_eq!(ended.code, Some(1));

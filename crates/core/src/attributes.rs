@@ -59,6 +59,8 @@ impl core::error::Error for AttrError {}
 pub trait Attributes {
     /// The protocol's name.
     fn protocol(&self) -> &'static str;
+    /// What the protocol is for.
+    fn purpose(&self) -> &'static str;
     /// All attributes, in order of declaration.
     fn list(&self) -> &'static [AttrInfo];
     /// The value of one attribute as text.
@@ -248,6 +250,9 @@ macro_rules! attributes {
         impl $crate::attributes::Attributes for $name {
             fn protocol(&self) -> &'static str {
                 $protocol
+            }
+            fn purpose(&self) -> &'static str {
+                concat!($($doc),*)
             }
             fn list(&self) -> &'static [$crate::attributes::AttrInfo] {
                 &[$($crate::attributes::AttrInfo {

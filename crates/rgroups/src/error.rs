@@ -1,6 +1,7 @@
 //! Errors: one type an operation, each with a stable code and, where there is something to try, a
 //! hint.
 
+use crate::config::{ConfigReport, Finding};
 use crate::net::bind::{NetInterface, interfaces};
 use crate::{Address, Message};
 use std::io;
@@ -51,6 +52,9 @@ pub enum ConfigError {
     /// The protocols do not fit together.
     #[error("stack: {}", .0.join("; "))]
     Stack(Vec<String>),
+    /// A file or its definitions are wrong; everything that is, with places.
+    #[error("the configuration cannot be used:\n{0}")]
+    File(Box<ConfigReport>),
 }
 
 fn did_you_mean(s: &Option<String>) -> String {
@@ -64,6 +68,7 @@ impl Diagnose for ConfigError {
             ConfigError::UnknownAttribute { .. } => "RG0101",
             ConfigError::BadValue { .. } => "RG0102",
             ConfigError::Stack(_) => "RG0104",
+            ConfigError::File(report) => report.findings().first().map_or("RG0106", Finding::code),
         }
     }
 
@@ -73,7 +78,7 @@ impl Diagnose for ConfigError {
             ConfigError::UnknownAttribute { protocol, .. } => {
                 Some(format!("all attributes of {protocol}: rgroups config explain {protocol}"))
             }
-            ConfigError::BadValue { .. } | ConfigError::Stack(_) => None,
+            ConfigError::BadValue { .. } | ConfigError::Stack(_) | ConfigError::File(_) => None,
         }
     }
 }

@@ -63,7 +63,9 @@ pub use block_on::block_on;
 pub use channel::{
     Admin, Channel, ChannelBuilder, Sync, SyncEnd, SyncLevel, SyncOutcome, TrySend, Views,
 };
-pub use config::{Config, Setting};
+pub use config::{
+    Config, ConfigLoader, ConfigReport, Finding, Place, Setting, Severity, StackFile, presets,
+};
 pub use driver::Pump;
 pub use error::{CloseError, ConfigError, ConnectError, Diagnose, SendError, TrySendError};
 pub use events::{Event, Events};

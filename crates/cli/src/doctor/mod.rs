@@ -27,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub(crate) fn run(a: &DoctorArgs, json: bool) -> Result<u8, Failure> {
-    let config = crate::join::config(a.transport, &a.hosts, &a.define)?;
+    let config = crate::join::config(a.transport, &a.hosts, &a.stack)?;
     let settings = Settings::of(&config);
     let mut found = Findings::new(json);
     match config.check() {

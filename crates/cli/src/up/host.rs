@@ -2,7 +2,7 @@
 
 use super::member::{Member, serve};
 use super::{Order, Report};
-use crate::args::Transport;
+use crate::args::{StackArgs, Transport};
 use crate::failure::Failure;
 use crate::join;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub(crate) struct Shape {
     pub(crate) cluster: String,
     pub(crate) transport: Transport,
     pub(crate) hosts: Vec<SocketAddr>,
-    pub(crate) define: Vec<String>,
+    pub(crate) stack: StackArgs,
     pub(crate) every: Duration,
 }
 
@@ -66,7 +66,10 @@ impl Host {
             let list: Vec<String> = shape.hosts.iter().map(ToString::to_string).collect();
             command.args(["--hosts", &list.join(",")]);
         }
-        for d in &shape.define {
+        if let Some(file) = &shape.stack.config {
+            command.args(["--config", file]);
+        }
+        for d in &shape.stack.define {
             command.args(["-D", d]);
         }
         let mut child = command
@@ -107,7 +110,7 @@ impl Host {
         let member = Member {
             name: name.to_owned(),
             cluster: shape.cluster.clone(),
-            config: join::config(shape.transport, &shape.hosts, &shape.define)?,
+            config: join::config(shape.transport, &shape.hosts, &shape.stack)?,
             every: shape.every,
         };
         let (orders, orders_in) = mpsc::channel(16);

@@ -30,7 +30,7 @@ pub(crate) async fn run(a: &UpMemberArgs) -> Result<u8, Failure> {
     let member = Member {
         name: a.name.clone(),
         cluster: a.cluster.clone(),
-        config: join::config(a.transport, &a.hosts, &a.define)?,
+        config: join::config(a.transport, &a.hosts, &a.stack)?,
         every: a.every,
     };
     let (orders_in, orders) = mpsc::channel(16);

@@ -3,10 +3,11 @@
 use super::control::{Reply, Request, socket_path};
 use super::host::{Host, Shape};
 use super::{Order, Report, SeenView};
-use crate::args::{Transport, UpArgs};
+use crate::args::{StackArgs, Transport, UpArgs};
 use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::{join, output};
+use rgroups::Config;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -75,14 +76,19 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let (socket, listener) = listen(&a.control).await?;
     let (reports, mut reported) = mpsc::channel(1024);
-    let hosts = if a.transport == Transport::Tcp { tcp_hosts(a)? } else { Vec::new() };
-    let shape = Shape {
-        cluster: a.cluster.clone(),
-        transport: a.transport,
-        hosts,
-        define: settings(a.transport, &a.define),
-        every: a.every,
+    let config = join::config(a.transport, &[], &a.stack)?;
+    join::tell(&config);
+    let transport = match config.transport() {
+        Some("UDP") => Transport::Udp,
+        Some("TCP") => Transport::Tcp,
+        Some(_) | None => Transport::Inproc,
     };
+    let hosts = if transport == Transport::Tcp { tcp_hosts(a, &config) } else { Vec::new() };
+    let stack = StackArgs {
+        config: a.stack.config.clone(),
+        define: settings(transport, &config, &a.stack.define),
+    };
+    let shape = Shape { cluster: a.cluster.clone(), transport, hosts, stack, every: a.every };
     let mut p = Parent {
         shape,
         members: BTreeMap::new(),
@@ -107,11 +113,15 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
 
 /// All members are on this machine, and partitions should heal while one watches: MERGE3 looks every
 /// second or so instead of every ten to thirty. The user's own settings come later and win.
-fn settings(transport: Transport, define: &[String]) -> Vec<String> {
+fn settings(transport: Transport, config: &Config, define: &[String]) -> Vec<String> {
     let local = match transport {
         Transport::Udp => Some("UDP.bind_addr=127.0.0.1"),
         Transport::Tcp => Some("TCP.bind_addr=127.0.0.1"),
         Transport::Inproc => None,
+    };
+    let protocols = config.protocols();
+    let has = |setting: &&str| {
+        setting.split_once('.').is_some_and(|(protocol, _)| protocols.contains(&protocol))
     };
     local
         .into_iter()
@@ -121,18 +131,18 @@ fn settings(transport: Transport, define: &[String]) -> Vec<String> {
             "FD_ALL3.timeout=4s",
             "FD_ALL3.interval=1s",
         ])
+        .filter(has)
         .map(str::to_owned)
         .chain(define.iter().cloned())
         .collect()
 }
 
 /// Where members of this cluster are: each takes the first free port from TCP.bind_port on.
-fn tcp_hosts(a: &UpArgs) -> Result<Vec<SocketAddr>, Failure> {
-    let config = join::config(a.transport, &[], &a.define)?;
+fn tcp_hosts(a: &UpArgs, config: &Config) -> Vec<SocketAddr> {
     let first = config.explain().into_iter().find(|s| s.attribute == "bind_port");
     let first: u16 = first.and_then(|s| s.value.parse().ok()).unwrap_or(7800);
     let ports = (0..u16::from(a.nodes.max(3))).map(|i| first.saturating_add(i));
-    Ok(ports.map(|p| SocketAddr::from(([127, 0, 0, 1], p))).collect())
+    ports.map(|p| SocketAddr::from(([127, 0, 0, 1], p))).collect()
 }
 
 async fn listen(name: &str) -> Result<(std::path::PathBuf, UnixListener), Failure> {

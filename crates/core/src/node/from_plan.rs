@@ -30,7 +30,7 @@ impl From<&TcpConfig> for LinkConfig {
             Ok(n) => n,
         };
         LinkConfig {
-            max_send_queue: usize::try_from(c.max_send_queue.0).unwrap_or(usize::MAX),
+            max_send_queue: usize::try_from(c.send_queue_bytes.0).unwrap_or(usize::MAX),
             max_frame,
             handshake_timeout: c.peer_addr_read_timeout,
             connect_timeout: c.sock_conn_timeout,

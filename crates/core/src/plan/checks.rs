@@ -98,6 +98,12 @@ fn check_needs(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
                     continue;
                 }
                 let protocol = spec.name;
+                let nowhere = !wrong_side.iter().any(|s| offers(&s));
+                if *need == Service::FailureDetection && nowhere {
+                    let what = format!("{protocol} has nothing to do: nothing detects failures");
+                    problems.push(PlanProblem::Doubtful { what });
+                    continue;
+                }
                 problems.push(match wrong_side.iter().find(offers) {
                     Some(s) => PlanProblem::WrongOrder { protocol, other: s.name, below },
                     None => PlanProblem::Missing { protocol, service: *need, below },

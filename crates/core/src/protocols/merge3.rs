@@ -28,7 +28,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 attributes! {
-    /// Settings of MERGE3 (`org.jgroups.protocols.MERGE3`).
+    /// Finds partitions of the group that can reach each other again (JGroups `MERGE3`).
     pub struct Merge3Config for "MERGE3" {
         /// The own view is announced no more often than this. Default 1 s; the presets use 10 s.
         min_interval: Duration = Duration::from_secs(1),

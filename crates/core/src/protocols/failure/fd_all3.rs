@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 attributes! {
-    /// Settings of FD_ALL3 (`org.jgroups.protocols.FD_ALL3`).
+    /// Failure detection by heartbeats (JGroups `FD_ALL3`).
     pub struct FdAll3Config for "FD_ALL3" {
         /// A member that was silent for this long is suspected. Default 40 s. Must be larger than
         /// `interval`, and is best a multiple of it: one lost heartbeat must not be enough.

@@ -34,7 +34,7 @@ use core::time::Duration;
 use search::{Found, Search, Step};
 
 attributes! {
-    /// Settings of FD_SOCK2 (`org.jgroups.protocols.FD_SOCK2`).
+    /// Failure detection by connections in a ring (JGroups `FD_SOCK2`).
     pub struct FdSock2Config for "FD_SOCK2" {
         /// The monitor port is the transport's port plus this. Default 100; the same at all members.
         offset: u16 = 100,

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 attributes! {
-    /// Settings of VERIFY_SUSPECT2 (`org.jgroups.protocols.VERIFY_SUSPECT2`).
+    /// Asks suspects whether they live before they are excluded (JGroups `VERIFY_SUSPECT2`).
     pub struct VerifySuspect2Config for "VERIFY_SUSPECT2" {
         /// How long a suspect may take to answer. Default 1 s; the presets use 1.5 s.
         timeout: Duration = Duration::from_secs(1),

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 attributes! {
-    /// Settings of DELAY (`org.jgroups.protocols.DELAY`).
+    /// Delays messages, for tests (JGroups `DELAY`).
     pub struct DelayConfig for "DELAY" {
         /// Delay of received messages. Default 0: none.
         in_delay: Duration = Duration::ZERO,

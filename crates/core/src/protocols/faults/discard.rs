@@ -7,7 +7,7 @@ use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
 use crate::{Batch, Cx, DropReason, Flow, Message, attributes};
 
 attributes! {
-    /// Settings of DISCARD (`org.jgroups.protocols.DISCARD`).
+    /// Loses messages at random, for tests (JGroups `DISCARD`).
     pub struct DiscardConfig for "DISCARD" {
         /// Share of received messages that is dropped, 0 to 1. Default 0.
         up: f64 = 0.0,

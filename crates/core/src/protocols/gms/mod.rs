@@ -45,7 +45,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 attributes! {
-    /// Settings of GMS (`org.jgroups.protocols.pbcast.GMS`).
+    /// Membership: joins, leaves, views and merges (JGroups `GMS`).
     pub struct GmsConfig for "GMS" {
         /// How long a coordinator may take to answer a request to join. Default 2 s; the udp preset
         /// uses 1 s.

@@ -180,8 +180,9 @@ attributes! {
         /// MB; 0 accepts any length, as JGroups does.
         max_length: ByteSize = ByteSize(64_000_000),
         /// At most this many bytes wait for a connection to take them; beyond it the newest are
-        /// dropped, and the reliable protocols send them again. Default 32 MB.
-        max_send_queue: ByteSize = ByteSize(32_000_000),
+        /// dropped, and the reliable protocols send them again. Default 32 MB. Not in JGroups, whose
+        /// `max_send_queue` counts messages.
+        send_queue_bytes: ByteSize = ByteSize(32_000_000),
         /// Several messages share a packet as long as it does not grow beyond this many bytes
         /// (JGroups `bundler.max_size`). Default 64000.
         max_size: ByteSize = ByteSize(64_000),

@@ -1,8 +1,35 @@
-//! Configuration: a preset, changed attribute by attribute.
+//! Configuration: a preset or a file, changed attribute by attribute.
+//!
+//! A file passes through [`files`] (which finds it and what it includes), [`xml`] or [`toml`] (text to
+//! elements with places), [`assemble`] (elements to a plan; [`property`], [`units`], [`names`] and
+//! [`idle`] say what the words mean) and [`cross`] (what does not fit together). All of them report
+//! into one [`source::Session`], which ends as a [`ConfigReport`].
+
+mod assemble;
+mod bind_rule;
+mod cross;
+mod files;
+mod idle;
+mod load;
+mod names;
+mod nested;
+mod presets;
+mod property;
+mod report;
+mod source;
+mod toml;
+mod units;
+mod write;
+mod xml;
+
+pub use load::ConfigLoader;
+pub use presets::presets;
+pub use report::{ConfigReport, Finding, Place, Severity};
+pub use write::StackFile;
 
 use crate::error::{ConfigError, ConnectError};
 use crate::net::beacon::BeaconPlan;
-use crate::net::bind::{BindChoice, IpVersion, Place, choose_bind_addr};
+use crate::net::bind::{self, BindChoice, IpVersion, choose_bind_addr};
 use crate::net::tcp::ListenPlan;
 use crate::net::udp::UdpPlan;
 use crate::net::{Endpoint, External, MonitorPlan, NetPlan};
@@ -12,6 +39,8 @@ use rgroups_core::plan::{DIAG_PREFIX, PlanProblem, ProtocolConfig, StackPlan};
 use rgroups_core::protocols::transport::TransportConfig;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Which protocols a channel uses, and how. Data: cheap to clone, usable for any number of
@@ -19,7 +48,11 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Config {
     plan: StackPlan,
+    /// Where values came from that are not those of `base`.
     origins: BTreeMap<(String, String), String>,
+    /// What the other values are.
+    base: &'static str,
+    report: Arc<ConfigReport>,
 }
 
 /// One effective value of a configuration.
@@ -32,7 +65,8 @@ pub struct Setting {
     pub attribute: String,
     /// Its value, as text.
     pub value: String,
-    /// Where it came from: `preset`, or `set`.
+    /// Where it came from: `preset`, `default`, `derived` (from another value), `set` (by the
+    /// program), or a place: `udp.xml:9`, `-D MFC.max_credits=2M`.
     pub origin: String,
     /// What it means.
     pub doc: String,
@@ -77,7 +111,39 @@ impl Config {
     #[doc(hidden)]
     #[must_use]
     pub fn from_plan(plan: StackPlan) -> Self {
-        Self { plan, origins: BTreeMap::new() }
+        Self { plan, ..Self::empty("preset") }
+    }
+
+    fn empty(base: &'static str) -> Self {
+        Self { plan: StackPlan::default(), origins: BTreeMap::new(), base, report: Arc::default() }
+    }
+
+    /// Reads a file: TOML if its name ends in `.toml`, else XML as JGroups reads it, with the
+    /// protocols and attributes that JGroups' files have. All mistakes are reported at once.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        ConfigLoader::new().load_file(path)
+    }
+
+    /// Reads the text of an XML file.
+    pub fn from_xml(text: &str) -> Result<Self, ConfigError> {
+        ConfigLoader::new().load_xml(text)
+    }
+
+    /// Reads the text of a TOML file.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        ConfigLoader::new().load_toml(text)
+    }
+
+    /// A file by its path, or a preset by its name (`udp`, `tcp.xml` …) if there is no such file.
+    /// To define properties or to set attributes beside it: [`ConfigLoader`].
+    pub fn load(name: &str) -> Result<Self, ConfigError> {
+        ConfigLoader::new().load(name)
+    }
+
+    /// What was doubtful or worth knowing when it was loaded.
+    #[must_use]
+    pub fn report(&self) -> &ConfigReport {
+        &self.report
     }
 
     /// The plan.
@@ -101,6 +167,18 @@ impl Config {
         Ok(self)
     }
 
+    /// The names of the protocols, from the bottom of the stack up.
+    #[must_use]
+    pub fn protocols(&self) -> Vec<&'static str> {
+        self.plan.protocols.iter().map(ProtocolConfig::name).collect()
+    }
+
+    /// The name of the transport: `UDP`, `TCP` or `SHARED_LOOPBACK`.
+    #[must_use]
+    pub fn transport(&self) -> Option<&'static str> {
+        self.plan.transport().map(|t| t.name())
+    }
+
     /// All effective values, from the bottom of the stack up.
     #[must_use]
     pub fn explain(&self) -> Vec<Setting> {
@@ -110,7 +188,7 @@ impl Config {
                 let protocol = attributes.protocol().to_owned();
                 let attribute = attr.name.to_owned();
                 let key = (protocol, attribute);
-                let origin = self.origins.get(&key).map_or("preset", String::as_str).to_owned();
+                let origin = self.origins.get(&key).map_or(self.base, String::as_str).to_owned();
                 let (protocol, attribute) = key;
                 let value = attributes.show(attr.name).unwrap_or_default();
                 let doc = attr.doc.trim().to_owned();
@@ -122,7 +200,7 @@ impl Config {
             for attr in diag.list() {
                 let attribute = format!("{DIAG_PREFIX}{}", attr.name);
                 let key = (transport.name().to_owned(), attribute);
-                let origin = self.origins.get(&key).map_or("preset", String::as_str).to_owned();
+                let origin = self.origins.get(&key).map_or(self.base, String::as_str).to_owned();
                 let (protocol, attribute) = key;
                 let value = diag.show(attr.name).unwrap_or_default();
                 let doc = attr.doc.trim().to_owned();
@@ -197,7 +275,7 @@ impl Config {
         let size =
             |s: rgroups_core::attributes::ByteSize| usize::try_from(s.0).unwrap_or(usize::MAX);
         let choice = self.bind_choice()?;
-        let place = choice.as_ref().map(Place::from);
+        let place = choice.as_ref().map(bind::Place::from);
         let endpoint = match (self.plan.transport(), place) {
             (Some(TransportConfig::Udp(c)), Some(place)) => Endpoint::Udp(UdpPlan {
                 place,
@@ -230,10 +308,10 @@ impl Config {
 
     /// The sockets of MPING, if the stack has it; on the transport's interface unless another one
     /// is asked for.
-    fn beacon(&self, transport: Place) -> Result<Option<BeaconPlan>, ConnectError> {
+    fn beacon(&self, transport: bind::Place) -> Result<Option<BeaconPlan>, ConnectError> {
         let Some(ProtocolConfig::Mping(c)) = self.plan.find("MPING") else { return Ok(None) };
         let place = match &c.bind_addr {
-            Some(asked) => Place::from(&self.choose(Some(asked))?),
+            Some(asked) => bind::Place::from(&self.choose(Some(asked))?),
             None => transport,
         };
         Ok(Some(BeaconPlan { place, group: c.group(place.ip), ttl: c.ip_ttl }))
@@ -280,33 +358,4 @@ pub(crate) fn problems(list: &[PlanProblem]) -> ConfigError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slip_in_a_name_is_refused_with_a_suggestion() {
-        let e = Config::udp().set("UDP", "bind_prot", "1").expect_err("no such attribute");
-        assert_eq!(
-            e.to_string(),
-            "UDP has no attribute \"bind_prot\" (did you mean \"bind_port\"?)"
-        );
-        let e = Config::udp().set("UDPP", "bind_port", "1").expect_err("no such protocol");
-        assert!(e.to_string().contains("did you mean \"UDP\""), "{e}");
-    }
-
-    #[test]
-    fn a_value_that_cannot_be_read_is_refused() {
-        let e = Config::udp().set("UDP", "bind_port", "high").expect_err("no number");
-        assert!(matches!(e, ConfigError::BadValue { .. }), "{e}");
-    }
-
-    #[test]
-    fn explain_tells_value_and_origin() {
-        let c = Config::udp().set("UDP", "bind_port", "7800").expect("valid");
-        let all = c.explain();
-        let port = all.iter().find(|s| s.attribute == "bind_port").expect("listed");
-        assert_eq!((port.value.as_str(), port.origin.as_str()), ("7800", "set"));
-        let ttl = all.iter().find(|s| s.attribute == "ip_ttl").expect("listed");
-        assert_eq!((ttl.value.as_str(), ttl.origin.as_str()), ("8", "preset"));
-    }
-}
+mod tests;
