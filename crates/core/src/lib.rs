@@ -29,6 +29,7 @@ pub mod protocol;
 pub mod protocols;
 pub mod rng;
 pub mod stack;
+pub mod strangers;
 pub mod tag;
 #[cfg(test)]
 pub(crate) mod testkit;

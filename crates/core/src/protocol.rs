@@ -11,6 +11,7 @@ use crate::{
     Answer, AppEvent, Batch, Command, Consumed, Dir, DropReason, Event, Group, GroupChange,
     Message, Query, Rng, SendRefusal, SendResult, SendToken, Time, TimerKey, Trace, Uuid,
     net::{NetEvent, NetOp},
+    strangers::Strangers,
 };
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -379,6 +380,14 @@ impl Cx<'_> {
     /// Counts and traces that something of a peer was dropped. Never an error of ours.
     pub fn drop_from_peer(&mut self, why: DropReason, from: Option<Uuid>) {
         self.inner.dropped[why as usize] += 1;
+        if let (DropReason::NotAMember, Some(who)) = (why, from) {
+            self.inner.strangers.outsider(who, self.now);
+        }
         self.trace(|| Trace::Dropped { why, from });
+    }
+
+    /// Notes what was heard of processes that are not of this group.
+    pub(crate) fn strangers(&mut self) -> &mut Strangers {
+        &mut self.inner.strangers
     }
 }

@@ -230,4 +230,45 @@ pub enum DropReason {
 impl DropReason {
     /// How many reasons there are.
     pub const COUNT: usize = DropReason::NoAddress as usize + 1;
+
+    /// All of them.
+    pub const ALL: [DropReason; DropReason::COUNT] = [
+        DropReason::Undecodable,
+        DropReason::WrongVersion,
+        DropReason::WrongCluster,
+        DropReason::NotForUs,
+        DropReason::OwnMulticast,
+        DropReason::BadSender,
+        DropReason::NotAMember,
+        DropReason::Duplicate,
+        DropReason::BelowWindow,
+        DropReason::OverLimit,
+        DropReason::Stale,
+        DropReason::Malformed,
+        DropReason::NotConnected,
+        DropReason::Injected,
+        DropReason::NoAddress,
+    ];
+
+    /// As counters are named.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DropReason::Undecodable => "undecodable",
+            DropReason::WrongVersion => "wrong_version",
+            DropReason::WrongCluster => "wrong_cluster",
+            DropReason::NotForUs => "not_for_us",
+            DropReason::OwnMulticast => "own_multicast",
+            DropReason::BadSender => "bad_sender",
+            DropReason::NotAMember => "not_a_member",
+            DropReason::Duplicate => "duplicate",
+            DropReason::BelowWindow => "below_window",
+            DropReason::OverLimit => "over_limit",
+            DropReason::Stale => "stale",
+            DropReason::Malformed => "malformed",
+            DropReason::NotConnected => "not_connected",
+            DropReason::Injected => "injected",
+            DropReason::NoAddress => "no_address",
+        }
+    }
 }

@@ -277,6 +277,7 @@ mod tests {
         let poll = mio::Poll::new().expect("a poll");
         let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
         let shared = Shared {
+            asked: String::new(),
             local: Address(FROM),
             name: "A".into(),
             cluster: "test".into(),

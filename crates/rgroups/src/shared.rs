@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) admits_up_to: usize,
     /// Consumption is reported when this many bytes have come together, or nothing is left to read.
     pub(crate) report_consumed: u64,
+    /// Where other members are looked for, in words.
+    pub(crate) asked: String,
     pub(crate) view: watch::Sender<Watched>,
     pub(crate) ended: watch::Sender<Ended>,
     /// Names of members, as they are learned.

@@ -87,6 +87,31 @@ pub struct Inspection {
     pub physical: Vec<(Address, SocketAddr)>,
     /// Names of the protocols, bottom first.
     pub protocols: Vec<String>,
+    /// What was dropped of what came from the network: reason, how often. Only reasons that
+    /// occurred.
+    pub dropped: Vec<(String, u64)>,
+    /// Other clusters whose messages came to our address, by name.
+    pub clusters_heard: Vec<Heard>,
+    /// Versions other than ours of packets that came, such as "5.4.3".
+    pub versions_heard: Vec<Heard>,
+    /// Members that sent although they are not in the view.
+    pub outsiders_heard: Vec<Heard>,
+    /// What was wrong with the last bytes that were no packets.
+    pub garbage_heard: Option<Heard>,
+}
+
+/// Something that was heard of processes outside the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Heard {
+    /// What; text of other processes is escaped.
+    pub what: String,
+    /// How often.
+    pub times: u64,
+    /// How long ago last.
+    pub ago: Duration,
+    /// From where last, if known.
+    pub from: Option<SocketAddr>,
 }
 
 /// Both halves of a flow-control account.

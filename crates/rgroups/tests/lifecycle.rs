@@ -231,3 +231,17 @@ fn a_stream_of_views_skips_to_the_newest() {
     assert_eq!(newest.members().len(), 3);
     assert!(next(&mut a.events, Duration::ZERO).is_none());
 }
+
+#[test]
+fn a_member_hears_which_other_clusters_use_its_address() {
+    let config = config(Kind::Udp);
+    let a = join(&config, "A");
+    let builder = Channel::builder(config).name("B");
+    let (_b, _events) = block_on(builder.connect("stag\x1b[2Jing")).expect("joins");
+    eventually("the other cluster is heard", || {
+        let inspection = block_on(a.ch.inspect()).expect("open");
+        let heard = inspection.clusters_heard.iter().find(|h| h.what == "stag\\u{1b}[2Jing");
+        let counted = inspection.dropped.iter().any(|(why, n)| why == "wrong_cluster" && *n > 0);
+        counted && heard.is_some_and(|h| h.times > 0 && h.from.is_some())
+    });
+}

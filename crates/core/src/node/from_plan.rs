@@ -34,6 +34,7 @@ impl From<&TcpConfig> for LinkConfig {
             max_frame,
             handshake_timeout: c.peer_addr_read_timeout,
             connect_timeout: c.sock_conn_timeout,
+            idle_timeout: c.conn_expire_time,
             ..LinkConfig::default()
         }
     }

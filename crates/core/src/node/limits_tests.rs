@@ -14,6 +14,7 @@ use crate::{Time, Trace};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
+use core::time::Duration;
 
 fn at(port: u16) -> SocketAddr {
     ([127, 0, 0, 1], port).into()
@@ -196,4 +197,32 @@ fn what_a_peer_asks_on_the_wrong_one_of_two_monitor_connections_is_heard() {
     out.raw.clear();
     links.send(Time::ZERO, at(1), Bytes::from_static(b"!"), &mut out);
     assert_eq!(out.raw, [RawOp::Write { conn: ours, bytes: Bytes::from_static(b"!") }]);
+}
+
+#[test]
+fn a_connection_that_is_not_used_is_closed_and_made_again_when_it_is_needed() {
+    let mut out = Out { tracing: true, ..Out::default() };
+    let idle_timeout = Duration::from_secs(10);
+    let mut links = Links::new(Port::Transport, at(9), LinkConfig { idle_timeout, ..config() });
+    let after = |seconds| Time::ZERO + Duration::from_secs(seconds);
+    links.connect(Time::ZERO, at(1), &mut out);
+    let conn = ConnId(0);
+    links.on_event(Time::ZERO, RawEvent::Connected { conn }, &mut out, &mut |_| {});
+    links.on_event(Time::ZERO, RawEvent::Written { conn, bytes: 15 }, &mut out, &mut |_| {});
+    let run = |links: &mut Links, until: Time, out: &mut Out| {
+        while let Some(due) = links.deadline().filter(|due| *due <= until) {
+            links.advance(due, out, &mut |_| {});
+        }
+    };
+    run(&mut links, after(8), &mut out);
+    links.send(after(8), at(1), Bytes::from_static(b"1234"), &mut out);
+    run(&mut links, after(17), &mut out);
+    assert!(links.is_up(at(1)), "what was sent is still on its way, and fresh");
+    links.on_event(after(17), RawEvent::Written { conn, bytes: 4 }, &mut out, &mut |_| {});
+    run(&mut links, after(30), &mut out);
+    assert!(!links.is_up(at(1)));
+    assert!(out.raw.contains(&RawOp::Close { conn, abort: false }), "announced: {:?}", out.raw);
+    assert_eq!(links.deadline(), None);
+    links.send(after(40), at(1), Bytes::from_static(b"1234"), &mut out);
+    assert!(links.is_busy(at(1)));
 }

@@ -24,6 +24,9 @@ pub struct LinkConfig {
     pub handshake_timeout: Duration,
     /// How long a connection may take to be made (JGroups: `sock_conn_timeout`). Default 2 s.
     pub connect_timeout: Duration,
+    /// Connections that were not used for this long are closed, announced; zero: never (JGroups:
+    /// `conn_expire_time`). Default never. Those of FD_SOCK2 stay: their purpose is to be there.
+    pub idle_timeout: Duration,
     /// How many peers that did not yet say who they are may be connected. Default 1024; at the
     /// limit newcomers are closed at once.
     pub max_unidentified: usize,
@@ -39,6 +42,7 @@ impl Default for LinkConfig {
             max_frame: 64 << 20,
             handshake_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(2),
+            idle_timeout: Duration::ZERO,
             max_unidentified: 1024,
             max_peers: 4096,
         }
@@ -130,6 +134,8 @@ pub(super) struct Link {
     pub(super) phase: Phase,
     /// When it was opened or accepted.
     pub(super) since: Time,
+    /// When something was last written or received.
+    pub(super) used: Time,
     pub(super) decoder: StreamDecoder,
     /// Bytes handed to the driver and not yet written.
     pub(super) in_flight: usize,
@@ -141,14 +147,16 @@ impl Link {
     /// A connection that the peer has made, identified by its handshake.
     pub(super) fn accepted(conn: ConnId, order: u64, decoder: StreamDecoder, since: Time) -> Self {
         let (origin, phase) = (Origin::Theirs(order), Phase::Established);
-        Self { conn, origin, phase, since, decoder, in_flight: 0, kept: Kept::default() }
+        let (used, in_flight, kept) = (since, 0, Kept::default());
+        Self { conn, origin, phase, since, used, decoder, in_flight, kept }
     }
 
     /// A connection that we are making.
     pub(super) fn connecting(conn: ConnId, max_frame: usize, since: Time) -> Self {
         let (origin, phase) = (Origin::Ours, Phase::Connecting);
         let decoder = StreamDecoder::connector(max_frame);
-        Self { conn, origin, phase, since, decoder, in_flight: 0, kept: Kept::default() }
+        let (used, in_flight, kept) = (since, 0, Kept::default());
+        Self { conn, origin, phase, since, used, decoder, in_flight, kept }
     }
 
     /// Hands a frame to the driver, if there is room.
@@ -163,6 +171,7 @@ impl Link {
         if !self.has_room(frame.len(), config) {
             return out.unsent(now, Some(to), DropReason::OverLimit);
         }
+        self.used = now;
         self.in_flight += frame.len();
         if self.phase != Phase::Established {
             // Full or not: what is beyond is for the reliable protocols to repair.

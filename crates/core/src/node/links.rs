@@ -10,6 +10,8 @@
 //! a *rival*. If the peer does not close it within a moment, it replaces ours. Garbage, silence and
 //! a stuck peer cost that one connection, or a bounded queue, and nothing else.
 
+mod idle;
+
 use super::link::{Down, Kept, Link, LinkConfig, LinkEvent, Origin, Phase};
 use super::out::Out;
 use super::peer::{Peer, State, Unidentified, Verdict};
@@ -35,6 +37,8 @@ pub(super) struct Links {
     own: SocketAddr,
     handshake: Bytes,
     config: LinkConfig,
+    /// Connections that were idle for this long are closed.
+    idle: Option<Duration>,
     peers: BTreeMap<SocketAddr, Peer>,
     /// Which peer a connection belongs to. While a rejected connection is mourned
     /// ([`State::Expecting`]), its name stays here for the timer.
@@ -50,15 +54,16 @@ impl Links {
     /// No connections yet. `own` is where this socket listens.
     pub(super) fn new(port: Port, own: SocketAddr, config: LinkConfig) -> Self {
         let peer = IpAddress::from(own);
-        let first = match port {
-            Port::Transport => 0,
-            Port::Monitor => 1,
+        let (first, idle) = match port {
+            Port::Transport => (0, Some(config.idle_timeout).filter(|t| !t.is_zero())),
+            Port::Monitor => (1, None),
         };
         Self {
             port,
             own: key(own),
             handshake: Handshake { version: Version::OURS, peer }.to_bytes(),
             config,
+            idle,
             peers: BTreeMap::new(),
             conns: BTreeMap::new(),
             unidentified: BTreeMap::new(),
@@ -256,6 +261,7 @@ impl Links {
                 }
             }
         } else if let Some(link) = self.link_mut(conn) {
+            link.used = now;
             link.decoder.push(bytes);
         }
         self.read(now, conn, out, sink);
@@ -283,7 +289,7 @@ impl Links {
             }
         };
         if young && frames {
-            self.establish(conn);
+            self.establish(now, conn);
         }
         if let Some(why) = end {
             out.abort(conn);
@@ -292,8 +298,9 @@ impl Links {
     }
 
     /// The peer is content with our connection.
-    fn establish(&mut self, conn: ConnId) {
+    fn establish(&mut self, now: Time, conn: ConnId) {
         self.disarm(conn);
+        self.arm_idle(now, conn);
         if let Some(link) = self.link_mut(conn) {
             link.phase = Phase::Established;
             link.kept = Kept::default();
@@ -411,6 +418,7 @@ impl Links {
         for frame in kept.into_frames() {
             new.write(now, peer, frame, &self.config, out);
         }
+        self.arm_idle(now, new.conn);
         let state = State::Linked { link: new, rival: None };
         self.peers.insert(peer, Peer { state, backoff: Duration::ZERO });
     }
@@ -478,7 +486,8 @@ impl Links {
                     out.abort(conn);
                     self.lose(now, conn, Down::Unreachable, out, sink);
                 }
-                Phase::Young | Phase::Established => self.establish(conn),
+                Phase::Young => self.establish(now, conn),
+                Phase::Established => self.close_if_idle(now, peer, conn, out, sink),
             },
             Some(State::Linked { rival, .. }) => {
                 if let Some(rival) = rival.take() {

@@ -13,6 +13,7 @@ pub(crate) use run::{Emission, Work};
 use crate::batch::Marks;
 use crate::net::{NetEvent, NetOp};
 use crate::protocol::Interests;
+use crate::strangers::Strangers;
 use crate::timers::Timers;
 use crate::{
     Answer, AppEvent, Batch, Command, Dir, DropReason, Event, Group, GroupChange, Protocol, Query,
@@ -69,6 +70,7 @@ pub(crate) struct Inner {
     pub(crate) tracing: bool,
     pub(crate) traces: VecDeque<(Time, Trace)>,
     pub(crate) dropped: [u64; DropReason::COUNT],
+    pub(crate) strangers: Strangers,
     pub(crate) tokens_made: u64,
     pub(crate) tokens_resolved: u64,
     #[cfg(feature = "mutants")]
@@ -111,6 +113,7 @@ impl Stack {
                 tracing: env.tracing,
                 traces: VecDeque::new(),
                 dropped: [0; DropReason::COUNT],
+                strangers: Strangers::default(),
                 tokens_made: 0,
                 tokens_resolved: 0,
                 #[cfg(feature = "mutants")]
@@ -263,6 +266,12 @@ impl Stack {
     #[must_use]
     pub fn dropped(&self, why: DropReason) -> u64 {
         self.inner.dropped[why as usize]
+    }
+
+    /// What was heard of processes that are not of this group.
+    #[must_use]
+    pub fn strangers(&self) -> &Strangers {
+        &self.inner.strangers
     }
 
     /// Tokens made and not yet resolved.

@@ -158,6 +158,7 @@ impl ChannelBuilder {
             .map_err(|problems| crate::config::problems(&problems))?;
         let waker = net.waker().map_err(ConnectError::System)?;
         let shared = Arc::new(Shared {
+            asked: self.config.asked(net.bound().transport.ip()),
             local: Address(local),
             name,
             cluster: cluster.to_owned(),

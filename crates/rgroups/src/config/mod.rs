@@ -317,6 +317,29 @@ impl Config {
         Ok(Some(BeaconPlan { place, group: c.group(place.ip), ttl: c.ip_ttl }))
     }
 
+    /// Where a member looks for others, in words. `place`: where it is itself.
+    pub(crate) fn asked(&self, place: IpAddr) -> String {
+        let mut asked = Vec::new();
+        for p in &self.plan.protocols {
+            match p {
+                ProtocolConfig::Ping(_) => {
+                    if let Some(TransportConfig::Udp(c)) = self.plan.transport() {
+                        asked.extend(c.group(place).map(|group| format!("multicast {group}")));
+                    }
+                }
+                ProtocolConfig::Mping(c) => asked.push(format!("multicast {}", c.group(place))),
+                ProtocolConfig::TcpPing(c) => {
+                    let hosts = c.initial_hosts.iter().map(ToString::to_string);
+                    let hosts = hosts.collect::<Vec<_>>().join(", ");
+                    asked.push(format!("{hosts} and the {} ports above each", c.port_range));
+                }
+                ProtocolConfig::LocalPing(_) => asked.push("this process".into()),
+                _ => {}
+            }
+        }
+        if asked.is_empty() { "nobody".into() } else { asked.join(", ") }
+    }
+
     /// Where FD_SOCK2 listens, if the stack has it.
     pub(crate) fn monitor(&self) -> Option<MonitorPlan> {
         let number = |attribute: &str, default: u16| {

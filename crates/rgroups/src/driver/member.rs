@@ -208,7 +208,7 @@ impl Member {
             }
             Request::Inspect(reply) => {
                 // Nobody waits any more: then nobody needs it.
-                let _ = reply.send(report::inspect(&self.node));
+                let _ = reply.send(report::inspect(&self.node, now, |a| self.shared.label(a)));
             }
             Request::Faults(peers) => self.net.set_faults(Faults::new(peers)),
             Request::Abort => self.end(Ended::Unconfirmed),
@@ -282,6 +282,9 @@ impl Member {
         self.stats.merges += u64::from(view.is_merge());
         let (cluster, member) = (self.shared.cluster.as_str(), self.name());
         tracing::info!(cluster, member, "view {}", self.shared.describe(&view));
+        if self.stats.views == 1 && view.members().len() == 1 {
+            report::founded(&self.shared, &self.node, self.net.bound().transport);
+        }
         let members: BTreeSet<Uuid> = v.members.iter().copied().collect();
         self.shared.inbox.retain_lines(&members);
         self.max.clear();

@@ -2,14 +2,22 @@
 
 use crate::Address;
 use crate::shared::Shared;
-use crate::stats::{Credit, Inspection, Window};
+use crate::stats::{Credit, Heard, Inspection, Window};
 use rgroups_core::node::Node;
-use rgroups_core::{Answer, Pool, Query};
+use rgroups_core::{Answer, DropReason, Pool, Query, Time, strangers};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Everything that the protocols report.
-pub(crate) fn inspect(node: &Node) -> Inspection {
+pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String) -> Inspection {
     let stack = node.stack();
+    let strangers = stack.strangers();
+    let heard = |what: String, h: &strangers::Heard| Heard {
+        what,
+        times: h.times,
+        ago: now.since(h.last),
+        from: h.from,
+    };
     let mut counters = Vec::new();
     node.inspect(&mut |layer, name, value| {
         counters.push((layer.to_owned(), name.to_owned(), value));
@@ -41,7 +49,47 @@ pub(crate) fn inspect(node: &Node) -> Inspection {
         suspects,
         physical: stack.group().addresses.known().map(|(m, at)| (Address(m), at)).collect(),
         protocols: stack.layer_names().map(str::to_owned).collect(),
+        dropped: DropReason::ALL
+            .into_iter()
+            .map(|why| (why.as_str().to_owned(), stack.dropped(why)))
+            .filter(|(_, times)| *times > 0)
+            .collect(),
+        clusters_heard: strangers.clusters.iter().map(|(c, h)| heard(escaped(c), h)).collect(),
+        versions_heard: strangers.versions.iter().map(|(v, h)| heard(v.to_string(), h)).collect(),
+        outsiders_heard: strangers
+            .outsiders
+            .iter()
+            .map(|(who, h)| heard(label(Address(*who)), h))
+            .collect(),
+        garbage_heard: strangers.garbage.as_ref().map(|(e, h)| heard(e.to_string(), h)),
     }
+}
+
+/// Text of other processes, with nothing in it that a terminal would obey.
+fn escaped(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).escape_debug().to_string()
+}
+
+/// Says that this member is the first, and whom else it heard, as that may be the reason.
+pub(crate) fn founded(shared: &Shared, node: &Node, place: SocketAddr) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    let clusters = &node.stack().strangers().clusters;
+    let others: Vec<String> = clusters
+        .iter()
+        .map(|(c, h)| format!("{} packets of cluster \"{}\"", h.times, escaped(c)))
+        .collect();
+    let heard = match others.as_slice() {
+        [] => String::new(),
+        some => format!("; heard {} (not ours)", some.join(", ")),
+    };
+    tracing::info!(
+        cluster,
+        member,
+        code = "RG0302",
+        "asked {}, and nobody answered: started a new group as coordinator at {place}{heard}. If \
+         others should be there: rgroups doctor",
+        shared.asked
+    );
 }
 
 /// Says who makes a send wait.

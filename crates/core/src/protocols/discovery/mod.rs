@@ -272,6 +272,9 @@ impl Discovery {
     fn requested(&mut self, src: Uuid, h: &PingHeader, list: &[PingData], cx: &mut Cx<'_>) {
         let ours = core::str::from_utf8(&cx.group().cluster).ok();
         if h.cluster.as_deref() != ours {
+            let from = list.first().and_then(|d| d.physical.as_ref()?.socket_addr());
+            let (name, now) = (h.cluster.as_deref().unwrap_or_default().as_bytes(), cx.now);
+            cx.strangers().cluster(name, now, from);
             return cx.drop_from_peer(DropReason::WrongCluster, Some(src));
         }
         let how = if h.initial { Heard::JoinRequest } else { Heard::OtherRequest };

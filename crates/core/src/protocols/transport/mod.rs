@@ -231,7 +231,7 @@ impl Protocol for Transport {
         }
         match ev {
             NetEvent::Frame { frame, from } => self.receive(frame, from, cx),
-            NetEvent::Undecodable { error, .. } => Self::undecodable(&error, cx),
+            NetEvent::Undecodable { error, from } => Self::undecodable(error, from, cx),
             NetEvent::NobodyAt(at) => cx.raise(Dir::Up, Event::NobodyAt(at)),
             // Of protocols that are not in this stack.
             NetEvent::Discovery(_)

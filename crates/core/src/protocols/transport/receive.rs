@@ -7,9 +7,10 @@
 use super::Transport;
 use crate::net::without_scope;
 use crate::wire::header::{Rtt, TpHeader};
-use crate::wire::{self, Address, Flags, Frame, FrameBody, Header, ProtId};
+use crate::wire::{self, Address, Flags, Frame, FrameBody, Header, ProtId, Version};
 use crate::{Batch, Cx, DropReason, Message, Uuid};
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::net::SocketAddr;
 
 /// Batches of one frame, in the order in which they go up.
@@ -51,17 +52,22 @@ impl Transport {
             // A socket hears its own multicasts too; the copies went up when they were sent.
             return cx.drop_from_peer(DropReason::OwnMulticast, None);
         }
+        if frame.version != Version::OURS {
+            let now = cx.now;
+            cx.strangers().version(frame.version, now, from);
+        }
         let mut sorted = Sorted::default();
         match frame.body {
             FrameBody::Single(m) => {
-                if let Some((src, m)) = self.admit(m, false, from, cx) {
+                if let Some((src, m)) = self.admit(m, None, from, cx) {
                     sorted.add(src, m);
                 }
             }
             FrameBody::List { cluster, messages, .. } => {
-                let foreign = cluster.as_deref() != Some(&cx.group().cluster[..]);
+                let cluster = cluster.unwrap_or_default();
+                let foreign = (cluster != cx.group().cluster).then_some(cluster);
                 for m in messages {
-                    if let Some((src, m)) = self.admit(m, foreign, from, cx) {
+                    if let Some((src, m)) = self.admit(m, foreign.as_ref(), from, cx) {
                         sorted.add(src, m);
                     }
                 }
@@ -74,27 +80,34 @@ impl Transport {
     }
 
     /// Bytes that could not be read.
-    pub(super) fn undecodable(error: &wire::DecodeError, cx: &mut Cx<'_>) {
+    pub(super) fn undecodable(error: wire::DecodeError, from: Option<SocketAddr>, cx: &mut Cx<'_>) {
+        let now = cx.now;
         let why = match error.kind {
-            wire::DecodeErrorKind::Version(_) => DropReason::WrongVersion,
-            _ => DropReason::Undecodable,
+            wire::DecodeErrorKind::Version(v) => {
+                cx.strangers().version(Version(v), now, from);
+                DropReason::WrongVersion
+            }
+            _ => {
+                cx.strangers().garbage(error, now, from);
+                DropReason::Undecodable
+            }
         };
         cx.drop_from_peer(why, None);
     }
 
-    /// Whether a message may go up; if not, it is counted. `foreign`: the list around it is of
-    /// another cluster, which matters for all but those that are dispatched on their own.
+    /// Whether a message may go up; if not, it is counted. `foreign`: the list around it is of this
+    /// other cluster, which matters for all but those that are dispatched on their own.
     fn admit(
         &mut self,
         m: wire::Message,
-        foreign: bool,
+        foreign: Option<&Bytes>,
         from: Option<SocketAddr>,
         cx: &mut Cx<'_>,
     ) -> Option<(Uuid, wire::Message)> {
         let src = m.src.as_ref().and_then(Address::uuid);
         let verdict = match src {
             _ if !is_for_us(m.dest.as_ref(), cx) => Err(DropReason::NotForUs),
-            _ if foreign && !alone(&m) => Err(DropReason::WrongCluster),
+            _ if foreign.is_some() && !alone(&m) => Err(DropReason::WrongCluster),
             _ if names_other_cluster(&m, cx) => Err(DropReason::WrongCluster),
             None => Err(DropReason::BadSender),
             Some(s) if s == cx.local() && m.is_multicast() => Err(DropReason::OwnMulticast),
@@ -105,6 +118,11 @@ impl Transport {
         let src = match verdict {
             Ok(src) => src,
             Err(why) => {
+                if why == DropReason::WrongCluster {
+                    let name = cluster_of(&m).or(foreign).cloned().unwrap_or_default();
+                    let now = cx.now;
+                    cx.strangers().cluster(&name, now, from);
+                }
                 cx.drop_from_peer(why, src);
                 return None;
             }
@@ -166,8 +184,12 @@ fn is_for_us(dest: Option<&Address>, cx: &Cx<'_>) -> bool {
 
 /// A message names its cluster itself; one that does not passes.
 fn names_other_cluster(m: &wire::Message, cx: &Cx<'_>) -> bool {
+    cluster_of(m).is_some_and(|c| *c != cx.group().cluster)
+}
+
+fn cluster_of(m: &wire::Message) -> Option<&Bytes> {
     match m.headers.get(ProtId::TP) {
-        Some(Header::Tp(TpHeader { cluster: Some(c), .. })) => *c != cx.group().cluster,
-        _ => false,
+        Some(Header::Tp(TpHeader { cluster, .. })) => cluster.as_ref(),
+        _ => None,
     }
 }

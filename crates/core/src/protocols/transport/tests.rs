@@ -468,6 +468,20 @@ fn unreadable_packets_are_counted_by_reason() {
     t.stack.receive(t.now, NetEvent::Undecodable { error: version, from: None });
     assert_eq!(t.dropped(DropReason::WrongVersion), 2);
     assert_eq!(t.dropped(DropReason::Undecodable), 1);
+    let strangers = t.stack.strangers();
+    assert!(strangers.versions.contains_key(&Version::new(5, 4, 0)), "{strangers:?}");
+    assert!(strangers.garbage.is_some());
+}
+
+#[test]
+fn the_names_of_other_clusters_are_remembered() {
+    let mut t = Bottom::udp();
+    t.arrive_list(2, Some(b"staging"), [to_all(1), to_all(2)].into());
+    t.arrive(3, to_all(1).with_header(ProtId::TP, tp(b"a\x1b[2J", Rtt::None)));
+    let heard: Vec<(&[u8], u64)> =
+        t.stack.strangers().clusters.iter().map(|(name, h)| (&name[..], h.times)).collect();
+    assert_eq!(heard, [(&b"a\x1b[2J"[..], 1), (b"staging", 2)]);
+    assert!(t.delivered().is_empty());
 }
 
 #[test]
