@@ -2,7 +2,7 @@
 
 use crate::args::{JoinArgs, StackArgs, Transport};
 use crate::failure::Failure;
-use rgroups::{Channel, Config, ConfigLoader, ConnectError, Diagnose, Events, Severity};
+use rgroups::{Channel, Config, ConfigLoader, ConnectError, Diagnose, Events};
 use std::net::SocketAddr;
 
 /// The file, or else the preset of the transport, with the user's settings.
@@ -22,17 +22,6 @@ pub(crate) fn config(
     let list: Vec<String> = hosts.iter().map(ToString::to_string).collect();
     let loader = loader.set("TCPPING", "initial_hosts", &list.join(","));
     loader.load(file).map_err(|e| Failure::config_error(&e))
-}
-
-/// Says what is doubtful about a configuration.
-pub(crate) fn tell(config: &Config) {
-    for finding in config.report().findings() {
-        if finding.severity() == Severity::Note {
-            tracing::info!("{}", finding.to_string().trim_end());
-        } else {
-            anstream::eprint!("{finding}");
-        }
-    }
 }
 
 /// What `-D` says: a property, or an attribute if there is a protocol in capitals in front of it.
@@ -78,7 +67,6 @@ fn preset(transport: Transport, hosts: &[SocketAddr]) -> Result<Config, Failure>
 /// Joins `cluster`.
 pub(crate) async fn join(cluster: &str, a: &JoinArgs) -> Result<(Channel, Events), Failure> {
     let config = config(a.transport, &a.hosts, &a.stack)?;
-    tell(&config);
     if config.transport() == Some("SHARED_LOOPBACK") {
         return Err(Failure::usage("inproc connects members of one process only")
             .hint("use --transport udp or tcp here, or: rgroups up --transport inproc"));

@@ -160,6 +160,16 @@ fn settings_of_the_command_line_win_and_their_mistakes_are_placed() {
 }
 
 #[test]
+fn settings_on_a_preset_are_checked_against_the_rest_of_it() {
+    let wrong = loader().set("FD_ALL3", "timeout", "1s").apply(Config::udp());
+    let Err(ConfigError::File(report)) = wrong else { panic!("{wrong:?}") };
+    let place = report.findings()[0].place().expect("placed");
+    assert_eq!((place.file.as_str(), place.column), ("-D", 17), "{report}");
+    let doubted = loader().set("FRAG2", "frag_size", "5M").apply(Config::tcp([]));
+    assert!(messages(&doubted.expect("can be used"), Severity::Warning).len() >= 2);
+}
+
+#[test]
 fn the_form_of_toml_has_the_same_names_and_exact_units() {
     let text = "
         [[stack]]

@@ -77,7 +77,6 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
     let (socket, listener) = listen(&a.control).await?;
     let (reports, mut reported) = mpsc::channel(1024);
     let config = join::config(a.transport, &[], &a.stack)?;
-    join::tell(&config);
     let transport = match config.transport() {
         Some("UDP") => Transport::Udp,
         Some("TCP") => Transport::Tcp,

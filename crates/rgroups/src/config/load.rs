@@ -101,6 +101,7 @@ impl ConfigLoader {
         for name in self.properties.defined().filter(|n| !asked.contains(*n)) {
             unused(&mut session, name);
         }
+        cross::check(&mut session, &made);
         let config = Config { plan: made.plan, origins: made.origins, ..config };
         finish(config, session)
     }

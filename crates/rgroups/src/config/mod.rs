@@ -214,8 +214,18 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         let (warnings, errors): (Vec<PlanProblem>, Vec<PlanProblem>) =
             self.plan.validate().into_iter().partition(PlanProblem::is_warning);
-        for w in warnings {
+        // The report of a file has these too, with places.
+        let reported = self.report.findings();
+        for w in warnings.iter().filter(|_| reported.is_empty()) {
             tracing::warn!("{w}");
+        }
+        for f in reported {
+            match f.severity() {
+                Severity::Note => tracing::debug!(code = f.code(), "{}", f.one_line()),
+                Severity::Warning | Severity::Error => {
+                    tracing::warn!(code = f.code(), "{}", f.one_line());
+                }
+            }
         }
         if errors.is_empty() { Ok(()) } else { Err(problems(&errors)) }
     }

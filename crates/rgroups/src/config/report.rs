@@ -106,6 +106,15 @@ impl Finding {
         label.into_iter().chain(self.help.iter().cloned()).collect()
     }
 
+    /// What it is and where, in one line, as for a log.
+    #[must_use]
+    pub fn one_line(&self) -> String {
+        match &self.place {
+            Some(place) => format!("{} ({place})", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Errors and warnings with the line they are about; notes in one line.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = format!("{}[{}]: {}", self.severity.name(), self.code, self.message);
