@@ -490,6 +490,9 @@ pub(crate) struct SimShape {
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,
+    /// The stack: `default`, or `new` (NAKACK4 and UNICAST4).
+    #[arg(long, default_value = "default")]
+    pub(crate) stack: String,
     /// Switch a deliberately wrong protocol on.
     #[cfg(feature = "mutants")]
     #[arg(long, value_name = "NAME")]

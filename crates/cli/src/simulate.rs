@@ -34,7 +34,8 @@ fn task(shape: &SimShape) -> Result<Task, Failure> {
     if shape.members == 0 || shape.members > 100 {
         return Err(Failure::usage("--members: 1 to 100"));
     }
-    let task = Task::new(profile, shape.members);
+    let stack = shape.stack.parse().map_err(|e: String| Failure::usage(e))?;
+    let task = Task { stack, ..Task::new(profile, shape.members) };
     #[cfg(feature = "mutants")]
     let task = Task { mutant: shape.mutant.clone(), ..task };
     Ok(task)

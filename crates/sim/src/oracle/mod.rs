@@ -8,6 +8,7 @@ pub mod delivery;
 pub mod memory;
 pub mod stability;
 pub mod views;
+pub mod windows;
 
 use crate::history::{History, Phase, What};
 use std::fmt;
@@ -50,6 +51,17 @@ pub struct Conditions {
     pub calm: bool,
     /// The network duplicates nothing, so not even unreliable messages arrive twice.
     pub flow_control: bool,
+    /// The windows that bound what is on its way, in the stack that has them.
+    pub windows: Option<Windows>,
+}
+
+/// Sizes of a window of NAKACK4 or UNICAST4.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// `capacity`, in messages.
+    pub messages: u64,
+    /// `capacity_bytes`.
+    pub bytes: u64,
 }
 
 /// Everything that was broken, at most a few of each kind.
@@ -64,6 +76,9 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(credits::check(h, c));
     }
     found.extend(memory::check(h, c));
+    if let Some(w) = &c.windows {
+        found.extend(windows::check(h, c, w));
+    }
     found.extend(stability::check(h));
     shorten(found)
 }
@@ -125,6 +140,7 @@ pub(crate) mod made {
             members: 3,
             calm: true,
             flow_control: true,
+            windows: None,
         }
     }
 

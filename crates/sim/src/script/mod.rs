@@ -202,6 +202,8 @@ impl Stage {
             "udp" => StackPlan::udp(),
             "tcp" => StackPlan::tcp(transport_addresses(INITIAL_HOSTS)),
             "mping" => StackPlan::tcp_mping(),
+            "udp-new" => StackPlan::udp_new(),
+            "tcp-new" => StackPlan::tcp_new(transport_addresses(INITIAL_HOSTS)),
             "inproc" => StackPlan::in_process(),
             other => return Err(format!("{other:?} is no stack")),
         };
@@ -230,6 +232,7 @@ impl Stage {
             members: c.names().count() as u64,
             calm: false,
             flow_control: true,
+            windows: None,
         };
         oracle::check_all(c.history(), &conditions).iter().map(ToString::to_string).collect()
     }

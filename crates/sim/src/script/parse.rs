@@ -130,7 +130,9 @@ pub(super) fn parse(text: &str) -> Result<Line, String> {
         list => Ok(Line::Nodes(verb, list)),
     };
     let line = match verb {
-        "stack" => Line::Stack(words.next("udp, tcp, mping or inproc")?.to_owned()),
+        "stack" => {
+            Line::Stack(words.next("udp, tcp, mping, udp-new, tcp-new or inproc")?.to_owned())
+        }
         "seed" => Line::Seed(words.number("the seed")?),
         "set" => Line::Set {
             protocol: words.next("the protocol")?.to_owned(),

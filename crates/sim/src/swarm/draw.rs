@@ -80,7 +80,7 @@ impl Configuration {
     pub fn draw(seed: u64, task: &Task) -> Self {
         // The run itself starts from the same seed; what is drawn here must not repeat in it.
         let mut rng = Rng::new(seed ^ 0x5eed_0000_0000_0001);
-        let tuning = Tuning::draw(&mut rng);
+        let tuning = Tuning::draw(&mut rng, task.stack);
         let names: Vec<String> = (0..task.members).map(node_name).collect();
         let mut draw = Draw { rng, names, schedule: Vec::new() };
         let link = draw.link(task.profile);

@@ -8,7 +8,7 @@ mod pool;
 mod run;
 
 pub use draw::{Action, Configuration, Workload};
-pub use plan::Transport;
+pub use plan::{Stack, Transport};
 pub use pool::{Summary, run};
 pub(crate) use run::is_one_group;
 pub use run::{Outcome, Stats, replay, run_configuration, run_seed};
@@ -85,6 +85,8 @@ pub struct Task {
     pub profile: Profile,
     /// Nodes that run at once.
     pub members: usize,
+    /// The stack they run.
+    pub stack: Stack,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -93,15 +95,19 @@ impl Task {
     /// This many nodes under this profile.
     #[must_use]
     pub fn new(profile: Profile, members: usize) -> Self {
-        Self { profile, members, mutant: None }
+        Self { profile, members, stack: Stack::default(), mutant: None }
     }
 
     /// The command that repeats one seed of it.
     #[must_use]
     pub fn replay_command(&self, seed: u64) -> String {
         let mutant = self.mutant.as_ref().map_or_else(String::new, |m| format!(" --mutant {m}"));
+        let stack = match self.stack {
+            Stack::Credits => "",
+            Stack::Windows => " --stack new",
+        };
         let (profile, members) = (self.profile, self.members);
-        format!("rgroups sim replay {seed} --profile {profile} --members {members}{mutant}")
+        format!("rgroups sim replay {seed} --profile {profile} --members {members}{stack}{mutant}")
     }
 }
 

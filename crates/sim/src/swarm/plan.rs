@@ -1,9 +1,11 @@
-//! The stacks that swarms run: the default ones with small buffers and short waits, so that a run of
+//! The stacks that swarms run: those of the presets with small buffers and short waits, so that a run of
 //! a minute sees everything a day of the real thing would.
 
 use crate::cluster::transport_addresses;
+use crate::oracle::Windows;
 use rgroups_core::plan::StackPlan;
 use rgroups_core::{Duration, Rng};
+use std::str::FromStr;
 
 /// How nodes reach each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,36 @@ pub enum Transport {
     Tcp,
     /// A hub in one process.
     InProcess,
+}
+
+/// Which of the ready stacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stack {
+    /// NAKACK2, UNICAST3, STABLE, MFC and UFC.
+    #[default]
+    Credits,
+    /// NAKACK4 and UNICAST4.
+    Windows,
+}
+
+impl Stack {
+    /// Its name, as on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Stack::Credits => "default",
+            Stack::Windows => "new",
+        }
+    }
+}
+
+impl FromStr for Stack {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let all = [Stack::Credits, Stack::Windows];
+        let found = all.into_iter().find(|k| k.name() == s);
+        found.ok_or_else(|| format!("no stack {s:?}; there are default and new"))
+    }
 }
 
 /// Sizes and times that a configuration draws.
@@ -27,6 +59,8 @@ pub struct Tuning {
     pub stable_max_bytes: u64,
     /// `FRAG2.frag_size`.
     pub frag_size: u64,
+    /// The windows, in the stack that has them.
+    pub windows: Option<Windows>,
 }
 
 /// MERGE3's longest interval in swarms.
@@ -39,7 +73,7 @@ pub(super) const STABLE_INTERVAL: Duration = Duration::from_secs(5);
 impl Tuning {
     /// Draws one.
     #[must_use]
-    pub fn draw(rng: &mut Rng) -> Self {
+    pub fn draw(rng: &mut Rng, stack: Stack) -> Self {
         let transport = match rng.below(10) {
             0..=4 => Transport::Udp,
             5..=8 => Transport::Tcp,
@@ -47,12 +81,31 @@ impl Tuning {
         };
         let max_credits = *rng.pick(&[20_000, 50_000, 50_000, 200_000]).unwrap_or(&50_000);
         let frag_size = *rng.pick(&[1_000, 4_000, 8_000, 60_000]).unwrap_or(&8_000);
-        Self { transport, max_credits, stable_max_bytes: max_credits, frag_size }
+        let windows = match stack {
+            Stack::Credits => None,
+            Stack::Windows => Some(Windows {
+                messages: *rng.pick(&[8, 30, 100, 1_000]).unwrap_or(&30),
+                bytes: max_credits,
+            }),
+        };
+        Self { transport, max_credits, stable_max_bytes: max_credits, frag_size, windows }
     }
 
     /// The stack with these values.
     #[must_use]
     pub fn plan(&self, nodes: usize) -> StackPlan {
+        let base = match &self.windows {
+            None => self.with_credits(nodes),
+            Some(w) => self.with_windows(nodes, w),
+        };
+        base.with("FRAG2", "frag_size", &self.frag_size.to_string())
+            .with("MERGE3", "min_interval", "2000")
+            .with("MERGE3", "max_interval", &millis(MERGE_INTERVAL))
+            .with("FD_ALL3", "interval", "2000")
+            .with("FD_ALL3", "timeout", &millis(FAILURE_TIMEOUT))
+    }
+
+    fn with_credits(&self, nodes: usize) -> StackPlan {
         let base = match self.transport {
             Transport::Udp => StackPlan::udp(),
             Transport::Tcp => StackPlan::tcp(transport_addresses(nodes)),
@@ -61,13 +114,23 @@ impl Tuning {
         let credits = self.max_credits.to_string();
         base.with("MFC", "max_credits", &credits)
             .with("UFC", "max_credits", &credits)
-            .with("FRAG2", "frag_size", &self.frag_size.to_string())
             .with("STABLE", "max_bytes", &self.stable_max_bytes.to_string())
             .with("STABLE", "desired_avg_gossip", &millis(STABLE_INTERVAL))
-            .with("MERGE3", "min_interval", "2000")
-            .with("MERGE3", "max_interval", &millis(MERGE_INTERVAL))
-            .with("FD_ALL3", "interval", "2000")
-            .with("FD_ALL3", "timeout", &millis(FAILURE_TIMEOUT))
+    }
+
+    fn with_windows(&self, nodes: usize, w: &Windows) -> StackPlan {
+        let mut base = match self.transport {
+            Transport::Udp | Transport::InProcess => StackPlan::udp_new(),
+            Transport::Tcp => StackPlan::tcp_new(transport_addresses(nodes)),
+        };
+        for protocol in ["NAKACK4", "UNICAST4"] {
+            base = base.with(protocol, "capacity", &w.messages.to_string()).with(
+                protocol,
+                "capacity_bytes",
+                &w.bytes.to_string(),
+            );
+        }
+        base
     }
 }
 

@@ -78,7 +78,8 @@ fn conditions(c: &Configuration) -> Conditions {
         frag_size: c.tuning.frag_size,
         members: c.task.members as u64,
         calm: matches!(c.task.profile, Profile::Lan),
-        flow_control: true,
+        flow_control: c.tuning.windows.is_none(),
+        windows: c.tuning.windows.clone(),
     }
 }
 

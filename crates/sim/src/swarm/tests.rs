@@ -1,8 +1,11 @@
 use super::*;
 
 fn passes(profile: Profile, members: usize, seeds: std::ops::Range<u64>) {
-    let task = Task::new(profile, members);
-    let summary = run(seeds, &task, 2, &|_| true);
+    passes_all(&Task::new(profile, members), seeds);
+}
+
+fn passes_all(task: &Task, seeds: std::ops::Range<u64>) {
+    let summary = run(seeds, task, 2, &|_| true);
     let told: Vec<String> = summary
         .failures
         .iter()
@@ -71,9 +74,18 @@ fn everything_together_breaks_nothing() {
 }
 
 #[test]
+fn windows_in_place_of_credits_break_nothing() {
+    for profile in [Profile::Lossy, Profile::Slow, Profile::Mixed] {
+        passes_all(&Task { stack: Stack::Windows, ..Task::new(profile, 5) }, 0..2);
+    }
+}
+
+#[test]
 fn a_failing_seed_is_repeated_by_one_command() {
     let mut task = Task::new(Profile::Lossy, 5);
     assert_eq!(task.replay_command(42), "rgroups sim replay 42 --profile lossy --members 5");
+    task.stack = Stack::Windows;
+    assert!(task.replay_command(42).ends_with("--members 5 --stack new"));
     task.mutant = Some("credits-granted-twice".into());
     assert!(task.replay_command(42).ends_with("--mutant credits-granted-twice"));
 }
