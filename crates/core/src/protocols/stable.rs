@@ -7,6 +7,7 @@
 //! reliable: a report by volume is repeated until something became stable, at once and every second
 //! while the own window is full, and whoever repeats it is sent the last result again.
 
+use super::reliable::memory_cost;
 use crate::attributes::ByteSize;
 use crate::event::{HeldBack, StabilityGauge};
 use crate::wire::header::{StableHeader, StableKind};
@@ -42,8 +43,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 const PRESSED_PAUSE: Duration = Duration::from_millis(100);
 /// A member is sent the last result again at most this often.
 const RESEND_PAUSE: Duration = Duration::from_millis(500);
-/// What a message counts at least: memory for small ones is not free.
-const LEAST_COST: u64 = 128;
 
 /// The layer.
 #[derive(Debug)]
@@ -376,10 +375,6 @@ fn result(view: &View, stable: &Digest) -> wire::Message {
     message(view, StableKind::Stability, stable).with_flags(flags)
 }
 
-fn cost(m: &Message) -> u64 {
-    (m.length() as u64).max(LEAST_COST)
-}
-
 fn message(view: &View, kind: StableKind, digest: &Digest) -> wire::Message {
     let object = Object::Digest { mutable: true, digest: digest.to_wire() };
     let header = StableHeader { kind, view: Some(view.id.to_wire()) };
@@ -425,7 +420,7 @@ impl Protocol for Stable {
     fn down(&mut self, msg: &mut Message, cx: &mut Cx<'_>) -> Flow {
         // Other own multicasts are counted when their copies come back (JGRP-2605).
         let counts = msg.hints.contains(Hints::DONT_LOOPBACK) && !msg.has(Flags::NO_RELIABILITY);
-        if counts && self.count(cost(msg)) {
+        if counts && self.count(memory_cost(msg)) {
             // Not here: the message has no number yet and would not be in the report.
             cx.arm(VOLUME, cx.now);
         }
@@ -441,7 +436,7 @@ impl Protocol for Stable {
                 return false;
             }
             if m.is_multicast() && !m.has(Flags::NO_RELIABILITY) {
-                bytes += cost(m);
+                bytes += memory_cost(m);
             }
             true
         });

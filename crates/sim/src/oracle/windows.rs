@@ -98,8 +98,17 @@ mod tests {
 
     fn window(kind: WindowKind, peer: Life, messages: u64, bytes: u64) -> What {
         let peer = id(peer);
-        let g = WindowGauge { peer, kind, low: 0, delivered: 0, received: 9, bytes, messages };
-        What::Windows(vec![g])
+        let (low, delivered, received, known) = (0, 0, 9, 9);
+        What::Windows(vec![WindowGauge {
+            peer,
+            kind,
+            low,
+            delivered,
+            received,
+            known,
+            bytes,
+            messages,
+        }])
     }
 
     #[test]

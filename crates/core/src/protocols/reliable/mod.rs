@@ -37,5 +37,7 @@ pub(crate) fn take_number(whole: &mut wire::Message, from: &wire::Message) {
     }
 }
 
+pub(crate) use window::cost as memory_cost;
+
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,8 @@
 
 use super::gaps::{Gaps, RequestLimits};
 use crate::wire::{self, Address, Body, Flags, Header, Object, ProtId, SeqnoList};
-use crate::{Cx, Duration, Time, TimerKey};
+use crate::{Cx, Duration, Message, Time, TimerKey, Trace, Uuid};
+use alloc::vec::Vec;
 
 /// Early requests are due.
 pub(super) const EARLY: TimerKey = TimerKey(1);
@@ -51,9 +52,9 @@ impl Served {
 /// The schedule of one layer.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    pub(super) interval: Duration,
-    pub(super) delay: Duration,
-    pub(super) limits: RequestLimits,
+    interval: Duration,
+    delay: Duration,
+    limits: RequestLimits,
     early_at: Option<Time>,
     ticking: bool,
 }
@@ -79,6 +80,14 @@ impl Schedule {
             let at = at.max(cx.now + LEAST_PAUSE);
             self.early_at = Some(at);
             cx.arm(EARLY, at);
+        }
+    }
+
+    /// What is to be asked for now of a window with these gaps: ahead of the round, or in it.
+    pub(super) fn due(&self, gaps: &mut Gaps, early: bool, now: Time) -> Vec<SeqnoList> {
+        match early {
+            true => gaps.early(now, self.delay, self.limits),
+            false => gaps.round(now, self.interval, self.limits),
         }
     }
 
@@ -110,6 +119,57 @@ impl Schedule {
 
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
+/// Requests and repetitions so far.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    requests_sent: u64,
+    numbers_requested: u64,
+    pub(super) requests_received: u64,
+    pub(super) resent: u64,
+}
+
+impl Counters {
+    /// Asks `from` for the numbers of `of` in `list`.
+    pub(super) fn request(
+        &mut self,
+        from: Uuid,
+        of: Uuid,
+        (id, header): (ProtId, Header),
+        list: SeqnoList,
+        cx: &mut Cx<'_>,
+    ) {
+        let count = list.len() as u32;
+        self.requests_sent += 1;
+        self.numbers_requested += u64::from(count);
+        let last = list.offset.wrapping_add(i64::from(list.size) - 1);
+        let range = (list.offset, last);
+        cx.trace(|| Trace::XmitRequested { from, of, count, range });
+        cx.send_down(request(from.into(), id, header, list));
+    }
+
+    /// Counts and traces that message `seqno` of `of` goes out again, to one or to all, and sends it.
+    pub(super) fn resend(
+        &mut self,
+        to: Option<Uuid>,
+        of: Uuid,
+        seqno: i64,
+        m: Message,
+        cx: &mut Cx<'_>,
+    ) {
+        self.resent += 1;
+        cx.trace(|| Trace::Retransmitted { to, of, seqno });
+        cx.send_down(m);
+    }
+
+    /// `resent`: what JGroups calls the repetitions of this layer.
+    pub(super) fn inspect(&self, resent: &str, out: &mut dyn FnMut(&str, u64)) {
+        out("xmit_reqs_sent", self.requests_sent);
+        out("xmit_reqs_received", self.requests_received);
+        out("numbers_requested", self.numbers_requested);
+        out(resent, self.resent);
+    }
+}
+
 /// A request for the numbers in `list`.
 pub(super) fn request(to: Address, id: ProtId, header: Header, list: SeqnoList) -> wire::Message {
     wire::Message::unicast(to, Body::object(Object::SeqnoList(list)))
@@ -126,10 +186,4 @@ pub(super) fn requested(m: &wire::Message) -> Option<&SeqnoList> {
         },
         _ => None,
     }
-}
-
-/// The first and the last number of a list, for traces.
-pub(super) fn range(list: &SeqnoList) -> (i64, i64) {
-    let last = list.offset.wrapping_add(i64::from(list.size) - 1);
-    (list.offset, last)
 }

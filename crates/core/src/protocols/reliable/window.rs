@@ -10,13 +10,14 @@
 use super::gaps::Gaps;
 use super::parking::Parking;
 use super::slots::{Slot, Slots};
+use crate::event::{WindowGauge, WindowKind};
 use crate::wire::{self, Flags, SeqnoPair};
-use crate::{DropReason, Message, Time};
+use crate::{DropReason, Message, Time, Uuid};
 
 /// How far ahead of what is delivered a number may be.
 pub(crate) const MAX_AHEAD: i64 = 1 << 20;
 /// What a message counts at least when memory is bounded: empty ones are not free.
-const LEAST_COST: u64 = 128;
+pub(crate) const LEAST_COST: u64 = 128;
 
 /// What a window may hold.
 #[derive(Clone, Copy, Debug)]
@@ -364,6 +365,13 @@ impl Window {
         SeqnoPair { delivered: self.delivered, received: self.received }
     }
 
+    /// The state of this window of the given kind, whose other end is `peer`.
+    pub(crate) fn gauge(&self, peer: Uuid, kind: WindowKind) -> WindowGauge {
+        let Self { low, delivered, received, bytes, messages, .. } = *self;
+        let known = self.known();
+        WindowGauge { peer, kind, low, delivered, received, known, bytes, messages }
+    }
+
     /// Everything up to here is gone.
     pub(crate) fn low(&self) -> i64 {
         self.low
@@ -400,7 +408,8 @@ impl Window {
     }
 }
 
-fn cost(m: &wire::Message) -> u64 {
+/// What a message counts when memory is bounded.
+pub(crate) fn cost(m: &wire::Message) -> u64 {
     (m.length() as u64).max(LEAST_COST)
 }
 

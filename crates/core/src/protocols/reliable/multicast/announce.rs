@@ -2,7 +2,7 @@
 //! the loss of a last message. It goes out shortly after the burst, then once per round, three
 //! times in all or until everything is stable, and then the wire is quiet.
 
-use super::super::window::Window;
+use super::super::window::{LEAST_COST, Window};
 use super::ReliableMulticast;
 use super::config::{MulticastSettings, Purging};
 use crate::wire::{self, Body, Flags, Header, header::NakAckHeader};
@@ -66,9 +66,6 @@ impl Own {
         self.last_sent + pause
     }
 }
-
-/// What a message counts at least where all members count like that for their reports.
-const LEAST_COST: u64 = 128;
 
 impl ReliableMulticast {
     /// How much more may be multicast before the own window is full.

@@ -23,7 +23,7 @@ use super::intake::Intake;
 use super::parking::Parking;
 use super::retransmit::{self, EARLY, Schedule, Served, TICK};
 use super::window::Window;
-use crate::event::{WindowGauge, WindowKind};
+use crate::event::WindowKind;
 use crate::wire::{Flags, Header, Hints, header::NakAckHeader};
 use crate::{
     Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query,
@@ -53,6 +53,7 @@ pub struct ReliableMulticast {
     served: Served,
     parking: Parking,
     schedule: Schedule,
+    requests: retransmit::Counters,
     counters: Counters,
 }
 
@@ -81,12 +82,8 @@ struct Sender {
 struct Counters {
     sent: u64,
     received: u64,
-    xmit_reqs_sent: u64,
-    xmit_reqs_received: u64,
     xmit_rsps_sent: u64,
     xmit_rsps_received: u64,
-    numbers_requested: u64,
-    retransmissions: u64,
     not_found: u64,
     announcements: u64,
     from_non_members: u64,
@@ -115,6 +112,7 @@ impl ReliableMulticast {
             resent: Resent::default(),
             served: Served::default(),
             parking: Parking::default(),
+            requests: retransmit::Counters::default(),
             counters: Counters::default(),
             settings,
         }
@@ -146,16 +144,10 @@ impl ReliableMulticast {
 
     /// Asks for what `which` finds missing, sender by sender.
     fn request_missing(&mut self, cx: &mut Cx<'_>, early: bool) {
-        let schedule = &self.schedule;
         let others_keep = self.acks.is_none();
         let mut requests = Vec::new();
         for (member, sender) in &mut self.senders {
-            let gaps = &mut sender.window.gaps;
-            let lists = if early {
-                gaps.early(cx.now, schedule.delay, schedule.limits)
-            } else {
-                gaps.round(cx.now, schedule.interval, schedule.limits)
-            };
+            let lists = self.schedule.due(&mut sender.window.gaps, early, cx.now);
             if lists.is_empty() {
                 continue;
             }
@@ -163,29 +155,11 @@ impl ReliableMulticast {
             requests.extend(lists.into_iter().map(|l| (whom, *member, l)));
         }
         for (from, of, list) in requests {
-            let count = list.len() as u32;
-            self.counters.xmit_reqs_sent += 1;
-            self.counters.numbers_requested += u64::from(count);
-            let range = retransmit::range(&list);
-            cx.trace(|| Trace::XmitRequested { from, of, count, range });
             let header = Header::NakAck(NakAckHeader::XmitReq(Some(of.into())));
-            cx.send_down(retransmit::request(from.into(), self.settings.id, header, list));
+            self.requests.request(from, of, (self.settings.id, header), list, cx);
         }
         for sender in self.senders.values() {
             self.schedule.watch(&sender.window.gaps, cx);
-        }
-    }
-
-    fn gauge(peer: Uuid, w: &Window) -> WindowGauge {
-        WindowGauge {
-            peer,
-            kind: WindowKind::Multicast,
-            low: w.low(),
-            delivered: w.delivered(),
-            received: w.received(),
-            known: w.known(),
-            bytes: w.bytes(),
-            messages: w.messages(),
         }
     }
 }
@@ -303,8 +277,9 @@ impl Protocol for ReliableMulticast {
                 self.room(*bytes as u64, group.local).map(Answer::Room)
             }
             Query::Windows => {
-                let own = Self::gauge(group.local, &self.own.window);
-                let others = self.senders.iter().map(|(m, s)| Self::gauge(*m, &s.window));
+                let gauge = |m: &Uuid, w: &Window| w.gauge(*m, WindowKind::Multicast);
+                let own = gauge(&group.local, &self.own.window);
+                let others = self.senders.iter().map(|(m, s)| gauge(m, &s.window));
                 Some(Answer::Windows(core::iter::once(own).chain(others).collect()))
             }
             _ => None,
@@ -316,12 +291,9 @@ impl Protocol for ReliableMulticast {
         let c = &self.counters;
         out("num_messages_sent", c.sent);
         out("num_messages_received", c.received);
-        out("xmit_reqs_sent", c.xmit_reqs_sent);
-        out("xmit_reqs_received", c.xmit_reqs_received);
+        self.requests.inspect("retransmissions", out);
         out("xmit_rsps_sent", c.xmit_rsps_sent);
         out("xmit_rsps_received", c.xmit_rsps_received);
-        out("numbers_requested", c.numbers_requested);
-        out("retransmissions", c.retransmissions);
         out("not_found", c.not_found);
         out("announcements", c.announcements);
         out("non_member_messages", c.from_non_members);

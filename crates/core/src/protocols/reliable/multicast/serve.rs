@@ -7,7 +7,7 @@
 use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
 use super::ReliableMulticast;
 use crate::wire::{Header, Hints, header::NakAckHeader};
-use crate::{Cx, DropReason, Duration, Message, Time, Trace, Uuid};
+use crate::{Cx, DropReason, Duration, Message, Time, Uuid};
 use alloc::collections::BTreeMap;
 
 /// Requests of others within this time are answered by what was just multicast.
@@ -60,7 +60,7 @@ impl ReliableMulticast {
         m: &Message,
         cx: &mut Cx<'_>,
     ) {
-        self.counters.xmit_reqs_received += 1;
+        self.requests.requests_received += 1;
         if !self.senders.contains_key(&requester) {
             return cx.drop_from_peer(DropReason::NotAMember, Some(requester));
         }
@@ -102,10 +102,8 @@ impl ReliableMulticast {
                     Some(requester)
                 }
             };
-            self.counters.retransmissions += 1;
-            cx.trace(|| Trace::Retransmitted { to, of, seqno });
             bytes += copy.length();
-            cx.send_down(copy);
+            self.requests.resend(to, of, seqno, copy, cx);
             if bytes > MOST_RESENT_BYTES {
                 return;
             }

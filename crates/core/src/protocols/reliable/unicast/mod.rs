@@ -21,10 +21,9 @@ pub use config::{Unicast3Config, Unicast4Config, UnicastSettings};
 
 use super::backlog::REPORT;
 use super::parking::Parking;
-use super::retransmit::{EARLY, Schedule, Served, TICK};
-use super::window::Window;
+use super::retransmit::{self, EARLY, Schedule, Served, TICK};
 use crate::batch::Marks;
-use crate::event::{WindowGauge, WindowKind};
+use crate::event::WindowKind;
 use crate::wire::{self, Body, Flags, Header, ProtId, header::UnicastHeader};
 use crate::{
     Answer, Batch, Consumed, Cx, Dir, Duration, Event, Flow, Group, Interests, Message, Protocol,
@@ -59,6 +58,7 @@ pub struct ReliableUnicast {
     served: Served,
     parking: Parking,
     reaping: bool,
+    requests: retransmit::Counters,
     counters: Counters,
 }
 
@@ -93,10 +93,6 @@ struct Counters {
     received: u64,
     acks_sent: u64,
     acks_received: u64,
-    xmit_reqs_sent: u64,
-    xmit_reqs_received: u64,
-    numbers_requested: u64,
-    retransmissions: u64,
     first_asked: u64,
     given_up: u64,
 }
@@ -122,6 +118,7 @@ impl ReliableUnicast {
             served: Served::default(),
             parking: Parking::default(),
             reaping: false,
+            requests: retransmit::Counters::default(),
             counters: Counters::default(),
             settings,
         }
@@ -208,19 +205,6 @@ impl ReliableUnicast {
 
     fn control(&self, to: Uuid, flags: Flags, header: UnicastHeader) -> wire::Message {
         control(self.settings.id, to, flags, header)
-    }
-
-    fn gauge(peer: Uuid, kind: WindowKind, w: &Window) -> WindowGauge {
-        WindowGauge {
-            peer,
-            kind,
-            low: w.low(),
-            delivered: w.delivered(),
-            received: w.received(),
-            known: w.known(),
-            bytes: w.bytes(),
-            messages: w.messages(),
-        }
     }
 }
 
@@ -332,10 +316,10 @@ impl Protocol for ReliableUnicast {
             }
             Query::Windows => {
                 let sends = self.sends.iter();
-                let sends = sends.map(|(m, c)| Self::gauge(*m, WindowKind::UnicastSend, &c.window));
+                let sends = sends.map(|(m, c)| c.window.gauge(*m, WindowKind::UnicastSend));
                 let receives = self.receives.iter();
                 let receives =
-                    receives.map(|(m, c)| Self::gauge(*m, WindowKind::UnicastReceive, &c.window));
+                    receives.map(|(m, c)| c.window.gauge(*m, WindowKind::UnicastReceive));
                 Some(Answer::Windows(sends.chain(receives).collect::<Vec<_>>()))
             }
             _ => None,
@@ -348,10 +332,7 @@ impl Protocol for ReliableUnicast {
         out("num_msgs_received", c.received);
         out("num_acks_sent", c.acks_sent);
         out("num_acks_received", c.acks_received);
-        out("xmit_reqs_sent", c.xmit_reqs_sent);
-        out("xmit_reqs_received", c.xmit_reqs_received);
-        out("numbers_requested", c.numbers_requested);
-        out("num_xmits", c.retransmissions);
+        self.requests.inspect("num_xmits", out);
         out("send_first_seqno_sent", c.first_asked);
         out("given_up", c.given_up);
         out("num_send_connections", self.sends.len() as u64);

@@ -7,7 +7,7 @@ use super::super::window::{Limits, Taken, Window};
 use super::aside::Offered;
 use super::{ReliableUnicast, Standing, header};
 use crate::protocols::gms::holding_cost;
-use crate::wire::{Flags, ProtId, header::UnicastHeader};
+use crate::wire::{Flags, Header, ProtId, header::UnicastHeader};
 use crate::{Answer, Batch, Cx, DropReason, Duration, Message, Query, Time, Uuid};
 use alloc::vec::Vec;
 
@@ -338,19 +338,14 @@ impl ReliableUnicast {
             let silent = now.since(conn.used_at) >= patience || conn.standing.is_past(now);
             cx.is_member(*peer) || conn.window.gaps.is_empty() || !silent
         });
-        let schedule = &self.schedule;
         let mut requests = Vec::new();
         for (peer, conn) in &mut self.receives {
-            let gaps = &mut conn.window.gaps;
-            let lists = if early {
-                gaps.early(cx.now, schedule.delay, schedule.limits)
-            } else {
-                gaps.round(cx.now, schedule.interval, schedule.limits)
-            };
+            let lists = self.schedule.due(&mut conn.window.gaps, early, cx.now);
             requests.extend(lists.into_iter().map(|l| (*peer, l)));
         }
         for (peer, list) in requests {
-            self.request(peer, list, cx);
+            let header = Header::Unicast(UnicastHeader::XmitReq);
+            self.requests.request(peer, peer, (self.settings.id, header), list, cx);
         }
         for conn in self.receives.values() {
             self.schedule.watch(&conn.window.gaps, cx);

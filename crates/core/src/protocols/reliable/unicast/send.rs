@@ -2,7 +2,7 @@
 //! the last one sent again when its acknowledgement is overdue, so that the receiver sees what it
 //! misses (JGroups waits until nothing moved for a round, and one more if something did).
 
-use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
+use super::super::retransmit::{MOST_RESENT, MOST_RESENT_BYTES};
 use super::super::window::Window;
 use super::{ReliableUnicast, Standing};
 use crate::wire::{Flags, Header, SeqnoList, header::UnicastHeader};
@@ -130,7 +130,7 @@ impl ReliableUnicast {
 
     /// `peer` misses these.
     pub(super) fn serve(&mut self, peer: Uuid, list: Option<&SeqnoList>, cx: &mut Cx<'_>) {
-        self.counters.xmit_reqs_received += 1;
+        self.requests.requests_received += 1;
         let Some(list) = list else {
             return cx.drop_from_peer(DropReason::Malformed, Some(peer));
         };
@@ -157,10 +157,7 @@ impl ReliableUnicast {
     }
 
     fn resend(&mut self, to: Uuid, seqno: i64, m: Message, cx: &mut Cx<'_>) {
-        self.counters.retransmissions += 1;
-        let of = cx.local();
-        cx.trace(|| Trace::Retransmitted { to: Some(to), of, seqno });
-        cx.send_down(m);
+        self.requests.resend(Some(to), cx.local(), seqno, m, cx);
     }
 
     /// The highest number goes out again wherever its acknowledgement is overdue. Peers that are not in
@@ -212,16 +209,5 @@ impl ReliableUnicast {
                 cx.send_down(self.control(peer, Flags::NO_FC, close));
             }
         }
-    }
-
-    /// A request for numbers that `peer` sent us.
-    pub(super) fn request(&mut self, peer: Uuid, list: SeqnoList, cx: &mut Cx<'_>) {
-        let count = list.len() as u32;
-        self.counters.xmit_reqs_sent += 1;
-        self.counters.numbers_requested += u64::from(count);
-        let range = retransmit::range(&list);
-        cx.trace(|| Trace::XmitRequested { from: peer, of: peer, count, range });
-        let header = Header::Unicast(UnicastHeader::XmitReq);
-        cx.send_down(retransmit::request(peer.into(), self.settings.id, header, list));
     }
 }
