@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::attributes::{Attributes, ByteSize};
+use crate::event::WindowGauge;
 use crate::testkit::{Solo, exchange, id, pass_time, view};
 use crate::wire::{self, Address, Body, ProtId, SeqnoPair};
 use crate::{AppEvent, Digest, DropReason, Duration, Time};
