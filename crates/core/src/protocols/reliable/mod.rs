@@ -40,4 +40,6 @@ pub(crate) fn take_number(whole: &mut wire::Message, from: &wire::Message) {
 pub(crate) use window::cost as memory_cost;
 
 #[cfg(test)]
+mod large_tests;
+#[cfg(test)]
 mod tests;

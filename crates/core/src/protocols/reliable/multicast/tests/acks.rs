@@ -399,3 +399,24 @@ fn own_messages_without_a_copy_count_as_consumed() {
     a.arrive(2, ack(8));
     assert_eq!(windows(&a, 1).messages, 0);
 }
+
+#[test]
+fn a_joiner_acknowledges_from_its_digest_on() {
+    let layer = Box::new(ReliableMulticast::new(config())) as Box<dyn Protocol>;
+    let mut b = Solo::new(2, [layer].into());
+    b.event_down(Event::SetDigest(pairs(&[(1, 5, 5), (2, 0, 0)])));
+    b.install(view(2, &[1, 2]));
+    b.event_down(Event::BecomeServer);
+    b.arrive(1, msg(5));
+    b.arrive(1, msg(6));
+    consume_all(&mut b);
+    assert!(acks(&b.sent()).is_empty());
+    b.run(ROUND);
+    assert_eq!(acks(&b.sent()), [6]);
+    // One that knows nothing of us is told what the digest said.
+    let header = Header::NakAck(NakAckHeader::HighestSeqno(6));
+    let m = wire::Message::multicast(Body::Empty).with_flags(Flags::OOB);
+    b.arrive(1, m.with_header(ProtId::NAKACK4, header));
+    b.run(ROUND);
+    assert_eq!(acks(&b.sent()), [6]);
+}
