@@ -88,14 +88,16 @@ impl Config {
     }
 
     /// As [`Config::udp`], with windows of unacknowledged messages in place of credits. The stack of
-    /// JGroups' `udp-new.xml`, and compatible with it.
+    /// JGroups' `udp-new.xml`, and compatible with it. Receivers keep nothing for others: when a
+    /// member dies, some may have its last messages and others not.
     #[must_use]
     pub fn udp_new() -> Self {
         Self::from_plan(StackPlan::udp_new())
     }
 
     /// As [`Config::tcp`], with windows of unacknowledged messages in place of credits. The stack of
-    /// JGroups' `tcp-new.xml`, and compatible with it.
+    /// JGroups' `tcp-new.xml`, and compatible with it. Receivers keep nothing for others, as with
+    /// [`Config::udp_new`].
     #[must_use]
     pub fn tcp_new(initial_hosts: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self::from_plan(StackPlan::tcp_new(initial_hosts))
