@@ -83,7 +83,12 @@ pub(crate) async fn join(cluster: &str, a: &JoinArgs) -> Result<(Channel, Events
 
 /// A failed join as a failure of the command.
 pub(crate) fn refused(cluster: &str, e: &ConnectError) -> Failure {
-    let mut f = Failure::join(format!("could not join {cluster:?}: {e}")).coded(e.code());
+    let what = match e {
+        // It says so itself.
+        ConnectError::Join { .. } => e.to_string(),
+        _ => format!("could not join {cluster:?}: {e}"),
+    };
+    let mut f = Failure::join(what).coded(e.code());
     if let Some(h) = e.hint() {
         f = f.hint(h);
     }

@@ -197,6 +197,11 @@ pub enum AppEvent {
         /// Why, in words.
         reason: Arc<str>,
     },
+    /// This member forms a group of its own. Told before its first view.
+    Founded {
+        /// Whom it looked for, who answered and what came of it, in words.
+        how: Arc<str>,
+    },
     /// `by` asks for the application's state. What is told before this event belongs into it, what
     /// is told after it does not. To be answered by [`Command::AnswerState`].
     StateRequested {

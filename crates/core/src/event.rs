@@ -5,6 +5,7 @@ use crate::app::{AnswerState, FetchState};
 use crate::wire::PingData;
 use crate::{Digest, OpId, Pool, Uuid, View};
 use alloc::collections::BTreeSet;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -104,6 +105,9 @@ pub enum Event {
         /// No multicast may be admitted.
         full: bool,
     },
+    /// Up, from MERGE3, STABLE and reliable multicast: this member has a newer view than ours, or
+    /// sends although it is not in ours.
+    NewerView(Uuid),
     /// Down, from the entry layer to state transfer: fetch a state.
     FetchState(FetchState),
     /// Down, from the entry layer to state transfer: the application's answer to a request.
@@ -130,16 +134,20 @@ pub struct Found {
     pub server: bool,
     /// It is the coordinator of its group.
     pub coordinator: bool,
+    /// It said so itself; else another member did.
+    pub first_hand: bool,
     /// Where it is, if it said so.
     pub physical: Option<SocketAddr>,
 }
 
 impl Found {
-    /// From discovery data; `None` if the sender is no member identity.
+    /// From discovery data that `src` sent; `None` if it describes no member identity.
     #[must_use]
-    pub fn from_ping(p: &PingData) -> Option<Self> {
+    pub fn from_ping(src: Uuid, p: &PingData) -> Option<Self> {
+        let member = p.sender.as_ref()?.uuid()?;
         Some(Found {
-            member: p.sender.as_ref()?.uuid()?,
+            member,
+            first_hand: member == src,
             server: p.server || p.coordinator,
             coordinator: p.coordinator,
             physical: p.physical.and_then(|a| a.socket_addr()),
@@ -198,6 +206,8 @@ pub enum Query {
     HalfReceived,
     /// How large a state may be? (state transfer)
     StateLimit,
+    /// Where are members looked for? (discovery)
+    DiscoveryPlace,
     /// The times of BARRIER, for state transfer.
     Barrier,
 }
@@ -226,6 +236,8 @@ pub enum Answer {
     Syncs(u64),
     /// To `HalfReceived`: each by its sender and a number of this member's own.
     HalfReceived(BTreeSet<(Uuid, u32)>),
+    /// To `DiscoveryPlace`, such as "by multicast".
+    Words(String),
     /// To `Barrier`.
     Barrier {
         /// `flush_timeout`.

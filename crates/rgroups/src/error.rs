@@ -166,10 +166,12 @@ impl Diagnose for ConnectError {
             ConnectError::Bind { .. } => {
                 Some("set RGROUPS_BIND_ADDR, or another bind_port or port_range".into())
             }
-            ConnectError::System(_)
-            | ConnectError::ClusterName(_)
-            | ConnectError::Join { .. }
-            | ConnectError::Closed => None,
+            ConnectError::Join { .. } => Some(
+                "usual causes: AUTH or encryption on one side only; the coordinator cannot connect \
+                 back to our address (external_addr of the transport); it is overloaded"
+                    .into(),
+            ),
+            ConnectError::System(_) | ConnectError::ClusterName(_) | ConnectError::Closed => None,
         }
     }
 }

@@ -333,6 +333,20 @@ fn check_times(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
         let what = "FD_ALL3.interval=0: heartbeats without a pause".into();
         problems.push(PlanProblem::BadSetting { what });
     }
+    // The joiner waits for discovery twice as long as for an answer, then it takes it for over.
+    let answer = value::<Duration>(plan, "GMS", "join_timeout");
+    for discovery in plan.protocols.iter().map(ProtocolConfig::name) {
+        let wait = value::<Duration>(plan, discovery, "join_wait");
+        let (Some(wait), Some(answer)) = (wait, answer) else { continue };
+        if wait > answer * 2 {
+            let (wait, answer) = (wait.show(), answer.show());
+            let what = format!(
+                "{discovery}.join_wait={wait} is more than twice GMS.join_timeout={answer}: joiners \
+                 would not wait for the answers that discovery collects; set both alike"
+            );
+            problems.push(PlanProblem::BadSetting { what });
+        }
+    }
     let pairs = [
         ("FD_ALL3", "timeout", "interval", "members that live are suspected between heartbeats"),
         ("MERGE3", "max_interval", "min_interval", "the longest interval is below the shortest"),

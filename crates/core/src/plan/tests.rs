@@ -292,6 +292,14 @@ fn state_transfer_goes_above_what_its_messages_need() {
 }
 
 #[test]
+fn a_joiner_must_wait_for_its_discovery() {
+    let plan = StackPlan::udp().with("PING", "join_wait", "3s");
+    let wrong = |p: &PlanProblem| p.to_string().contains("PING.join_wait=3000ms");
+    assert!(errors(&plan).iter().any(wrong));
+    assert_eq!(errors(&plan.with("GMS", "join_timeout", "3s")), []);
+}
+
+#[test]
 fn a_timeout_below_its_heartbeat_interval_is_refused() {
     let fd = FdAll3Config { timeout: Duration::from_secs(1), interval: Duration::from_secs(8) };
     let plan = StackPlan::new([bottom(), fd.into()]);

@@ -180,6 +180,9 @@ impl Merge3 {
         if id == own.id {
             return;
         }
+        if id.id > own.id.id && own.contains(src) {
+            cx.raise(Dir::Up, Event::NewerView(src));
+        }
         if self.may_answer(cx.now) {
             match at {
                 Some(at) if !self.config.multicast => self.tell(at, cx),
@@ -459,8 +462,13 @@ mod tests {
         let mut s = member(Merge3Config { multicast: false, ..Merge3Config::default() });
         s.event_down(Event::AnnounceView);
         let at = SocketAddr::from(([127, 0, 0, 1], 9000));
-        let other =
-            |m, physical| Found { member: id(m), server: true, coordinator: false, physical };
+        let other = |m, physical| Found {
+            member: id(m),
+            server: true,
+            coordinator: false,
+            first_hand: true,
+            physical,
+        };
         let members = Vec::from([other(3, Some(at)), other(1, Some(at)), other(4, None)]);
         s.event_up(Event::Found { purpose: Purpose::Merge, members });
         let sent = s.sent();

@@ -307,6 +307,10 @@ impl Stable {
         };
         if header.view.as_ref().and_then(ViewId::from_wire) != Some(view.id) {
             self.counters.view_mismatch += 1;
+            let theirs = header.view.as_ref().and_then(ViewId::from_wire);
+            if theirs.is_some_and(|theirs| theirs.id > view.id.id) {
+                cx.raise(Dir::Up, Event::NewerView(from));
+            }
             return cx.drop_from_peer(DropReason::Stale, Some(from));
         }
         let Some(digest) = digest_of(m).filter(|d| d.covers(&view)) else {

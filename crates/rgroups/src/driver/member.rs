@@ -15,7 +15,8 @@ use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::node::{Node, RawEvent, RawOp};
 use rgroups_core::{
-    Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, Query, SendResult, Time, Uuid,
+    Answer, AppEvent, Command, Consumed, Delivery, DropReason, OpId, Pool, Query, SendResult, Time,
+    Uuid,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -226,6 +227,7 @@ impl Member {
                 }
                 self.flush_and_end(now, Ended::Unconfirmed);
             }
+            AppEvent::Founded { how } => self.founded(&how),
             AppEvent::Disconnected { confirmed } => {
                 let how = if confirmed { Ended::Confirmed } else { Ended::Unconfirmed };
                 self.flush_and_end(now, how);
@@ -248,6 +250,17 @@ impl Member {
             // An event that this crate does not know changes nothing here.
             _ => {}
         }
+    }
+
+    /// A first member says why it is one; where others should be, that is the question.
+    fn founded(&self, how: &str) {
+        let (cluster, member) = (self.shared.cluster.as_str(), self.name());
+        let others = self.node.stack().dropped(DropReason::WrongCluster);
+        let heard = match others {
+            0 => String::new(),
+            n => format!("; heard {n} packets of other clusters"),
+        };
+        tracing::info!(cluster, member, "RG0302 first member of a new group: {how}{heard}");
     }
 
     /// What the application has not read and the state contains is not for it any more.

@@ -3,6 +3,8 @@
 use crate::attributes;
 use crate::bind_addr::BindAddr;
 use crate::wire::{PingData, ProtId};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -40,6 +42,29 @@ impl DiscoveryKind {
             DiscoveryKind::Mping(_) => ProtId::MPING,
             DiscoveryKind::TcpPing(_) => ProtId::TCPPING,
             DiscoveryKind::InProcess(_) => ProtId::SHARED_LOOPBACK_PING,
+        }
+    }
+
+    /// Where members are looked for, in words.
+    pub(super) fn place(&self) -> String {
+        const MOST: usize = 6;
+        match self {
+            DiscoveryKind::Ping(_) | DiscoveryKind::Mping(_) => String::from("by multicast"),
+            DiscoveryKind::InProcess(_) => String::from("in this process"),
+            DiscoveryKind::TcpPing(c) if c.initial_hosts.is_empty() => {
+                String::from("nowhere (TCPPING.initial_hosts is empty)")
+            }
+            DiscoveryKind::TcpPing(c) => {
+                let hosts = c.initial_hosts.iter().take(MOST).map(|host| match c.port_range {
+                    0 => format!("{host}"),
+                    more => format!("{host}-{}", host.port().saturating_add(more)),
+                });
+                let mut list: Vec<String> = hosts.collect();
+                if c.initial_hosts.len() > MOST {
+                    list.push(format!("{} more", c.initial_hosts.len() - MOST));
+                }
+                format!("at {}", list.join(", "))
+            }
         }
     }
 

@@ -15,8 +15,8 @@ use crate::net::NetEvent;
 use crate::wire::header::{Header, PingHeader, PingKind};
 use crate::wire::{Address, PingData};
 use crate::{
-    Batch, Cx, Dir, DropReason, Event, Flow, Found, Interests, Message, Protocol, Purpose, Service,
-    Spec, Time, TimerKey, Uuid, View,
+    Answer, Batch, Cx, Dir, DropReason, Event, Flow, Found, Group, Interests, Message, Protocol,
+    Purpose, Query, Service, Spec, Time, TimerKey, Uuid, View,
 };
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -183,8 +183,8 @@ impl Discovery {
     }
 
     /// Notes what was said of a member, for the address book and for whoever looks for members.
-    fn hear(&mut self, data: &PingData, how: Heard, cx: &mut Cx<'_>) {
-        let Some(found) = Found::from_ping(data) else {
+    fn hear(&mut self, src: Uuid, data: &PingData, how: Heard, cx: &mut Cx<'_>) {
+        let Some(found) = Found::from_ping(src, data) else {
             return cx.drop_from_peer(DropReason::Malformed, None);
         };
         let member = found.member;
@@ -256,7 +256,7 @@ impl Discovery {
             PingKind::Request => self.requested(src, h, &list, cx),
             PingKind::Response => {
                 self.counters.responses += 1;
-                list.iter().for_each(|data| self.hear(data, Heard::Answer, cx));
+                list.iter().for_each(|data| self.hear(src, data, Heard::Answer, cx));
             }
         }
     }
@@ -279,7 +279,7 @@ impl Discovery {
         }
         let how = if h.initial { Heard::JoinRequest } else { Heard::OtherRequest };
         for data in list {
-            self.hear(data, how, cx);
+            self.hear(src, data, how, cx);
         }
         let wanted = list.first().and_then(|d| d.wanted.as_ref()).filter(|w| !w.is_empty());
         let wanted: Option<Vec<Uuid>> =
@@ -413,6 +413,13 @@ impl Protocol for Discovery {
                 self.arm_hunt(cx);
             }
             _ => {}
+        }
+    }
+
+    fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
+        match q {
+            Query::DiscoveryPlace => Some(Answer::Words(self.kind.place())),
+            _ => None,
         }
     }
 

@@ -193,7 +193,13 @@ fn the_answer_of_jgroups_ends_the_search() {
     let mut b = probed((B, "B", 7801), Arc::clone(&events));
     let from = ([127, 0, 0, 1], 7800).into();
     b.receive(Time::ZERO, RawEvent::Datagram { from, bytes: bytes(PING_RSP) });
-    let found = Found { member: A, server: true, coordinator: true, physical: Some(from) };
+    let found = Found {
+        member: A,
+        server: true,
+        coordinator: true,
+        first_hand: true,
+        physical: Some(from),
+    };
     let told = |(_, ev): &(Dir, Event)| match ev {
         Event::Found { purpose: Purpose::Join, members } => *members == [found.clone()],
         _ => false,

@@ -1,8 +1,9 @@
 //! What every member does with views: takes those that are newer and contain it, installs them,
 //! acknowledges them, and helps whoever has missed one.
 
+use super::curiosity::Curiosity;
 use super::payload::{self, Announced, Misfit};
-use super::{Gms, MAX_EXCLUDED, Role};
+use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 #[cfg(feature = "mutants")]
 use crate::mutants::Mutant;
 use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Uuid, View};
@@ -37,7 +38,7 @@ impl Gms {
     pub(super) fn receive_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
         let Some(current) = self.view.clone() else {
             // A joiner that gets the view before JOIN_RSP has no digest for it yet.
-            return cx.drop_from_peer(DropReason::Stale, Some(src));
+            return self.view_before_answer(src, cx);
         };
         if src == cx.local() {
             return;
@@ -157,6 +158,8 @@ impl Gms {
         self.counters.views += 1;
         self.highest_id = self.highest_id.max(view.id.id);
         self.view_asked_at = None;
+        self.curiosity = Curiosity::default();
+        cx.disarm(CURIOUS);
         if self.acks.is_some() {
             self.end_round(cx);
         }

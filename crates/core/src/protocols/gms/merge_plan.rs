@@ -75,12 +75,18 @@ pub(super) fn combine(
             members.push(m);
         }
     }
+    // A part of which nobody is left (its speaker was suspected meanwhile) is no part.
+    let stays = |v: &View| v.members.iter().any(|m| members.contains(m));
+    let parts: Vec<&(View, Digest)> = answers.values().filter(|(v, _)| stays(v)).collect();
+    if parts.len() < 2 {
+        return None;
+    }
     let creator = *members.first()?;
-    let number = answers.values().map(|(v, _)| v.id.id).max()?.max(above) + 1;
+    let number = parts.iter().map(|(v, _)| v.id.id).max()?.max(above) + 1;
     let plain = |v: &View| View { subgroups: Arc::new([]), ..v.clone() };
-    let subgroups: Vec<View> = answers.values().map(|(v, _)| plain(v)).collect();
+    let subgroups: Vec<View> = parts.iter().map(|(v, _)| plain(v)).collect();
     let mut digest: Digest = members.iter().map(|m| (*m, SeqnoPair::default())).collect();
-    for (_, d) in answers.values() {
+    for (_, d) in parts {
         for (m, pair) in d.iter().filter(|(m, _)| members.contains(m)) {
             digest.raise(m, pair);
         }
@@ -130,6 +136,19 @@ mod tests {
     fn the_newest_of_two_reports_counts() {
         let p = parts(&[report(1, 5, &[1, 2]), report(1, 6, &[1])]);
         assert_eq!(shape(&p), [ids(&[1])]);
+    }
+
+    #[test]
+    fn a_part_of_which_nobody_stays_is_no_part() {
+        let of = |n, members: &[u64]| {
+            let d = members.iter().map(|m| (id(*m), SeqnoPair::default())).collect();
+            (View::clone(&view(n, members)), d)
+        };
+        let answers: BTreeMap<_, _> =
+            [(id(1), of(5, &[1, 2])), (id(3), of(6, &[3])), (id(4), of(7, &[4]))].into();
+        let (v, _) = combine(&answers, 0, |m| m == id(3)).unwrap();
+        assert_eq!((&v.members[..], v.subgroups.len()), (&ids(&[1, 2, 4])[..], 2));
+        assert!(combine(&answers, 0, |m| m == id(3) || m == id(4)).is_none());
     }
 
     #[test]

@@ -6,13 +6,16 @@
 //! takes a view by its number alone, and only if it is in it. Wrong or late messages of peers are
 //! dropped and counted; what a peer does not answer ends by time.
 //!
-//! One file per concern: [`joining`] (the client), [`coordinator`] (requests, views,
+//! One file per concern: [`joining`] (the client, with
+//! [`join_history`]), [`coordinator`] (requests, views,
 //! acknowledgements), [`member`] (views received and installed), [`leaving`], [`merging`] (with
 //! [`merge_plan`] and [`subgroup`]), [`requests`], [`holding`] (unicasts that come too early),
 //! [`payload`] (messages).
 
 mod coordinator;
+mod curiosity;
 mod holding;
+mod join_history;
 mod joining;
 mod leaving;
 mod member;
@@ -25,9 +28,10 @@ mod subgroup;
 mod tests;
 
 use self::coordinator::AckRound;
+use self::curiosity::Curiosity;
 pub(crate) use self::holding::cost as holding_cost;
 use self::holding::{Held, Limits};
-use self::joining::JoinHistory;
+use self::join_history::JoinHistory;
 use self::leaving::Leave;
 use self::merging::Merging;
 use self::requests::Requests;
@@ -59,7 +63,9 @@ attributes! {
         /// Default 2 s.
         view_ack_collection_timeout: Duration = Duration::from_secs(2),
         /// After this many unanswered requests to join a member forms a group of its own, to be
-        /// merged later. Default 10. The same coordinator is asked at most twice.
+        /// merged later; 0: never. Where a coordinator answers discovery itself, the join fails
+        /// instead, after 30 s at the earliest. Default 10. A coordinator that only others call one
+        /// is asked twice.
         max_join_attempts: u32 = 10,
         /// How long to wait before looking again when only other joiners were found. Default 100 ms.
         all_clients_retry_timeout: Duration = Duration::from_millis(100),
@@ -106,6 +112,7 @@ const LEAVE: TimerKey = TimerKey(2);
 const BUNDLE: TimerKey = TimerKey(3);
 const MERGE: TimerKey = TimerKey(4);
 const HELD: TimerKey = TimerKey(5);
+const CURIOUS: TimerKey = TimerKey(6);
 
 /// The protocol. See the module documentation.
 #[derive(Debug)]
@@ -137,6 +144,8 @@ pub struct Gms {
     full_view_sent: bool,
     /// When the whole view was last asked for.
     view_asked_at: Option<Time>,
+    /// Whether there may be a newer view than ours.
+    curiosity: Curiosity,
     /// Within this view the announcement was repeated to members that had missed it.
     repaired: bool,
     counters: Counters,
@@ -179,6 +188,7 @@ impl Gms {
             highest_id: 0,
             full_view_sent: false,
             view_asked_at: None,
+            curiosity: Curiosity::default(),
             repaired: false,
             counters: Counters::default(),
         }
@@ -213,7 +223,7 @@ impl Gms {
     /// Forgets everything about the group, before a join and after a leave, but not which of them
     /// it is.
     fn reset(&mut self, cx: &mut Cx<'_>) {
-        for key in [JOIN, ACKS, LEAVE, BUNDLE, MERGE, HELD] {
+        for key in [JOIN, ACKS, LEAVE, BUNDLE, MERGE, HELD, CURIOUS] {
             cx.disarm(key);
         }
         let config = self.config.clone();
@@ -266,7 +276,10 @@ impl Gms {
         // pass up messages with a gap behind them.
         let dropped = match refused {
             true => kept.len() + self.held.forget(src),
-            false => self.held.hold(kept, cx.now),
+            false => {
+                self.hear_of_newer_view(src, cx);
+                self.held.hold(kept, cx.now)
+            }
         };
         if dropped > 0 {
             self.counters.held_dropped += dropped as u64;
@@ -380,6 +393,10 @@ impl Protocol for Gms {
                 list.iter().for_each(|m| self.requests.unsuspect(*m));
                 Flow::Pass
             }
+            (Dir::Up, Event::NewerView(from)) => {
+                self.hear_of_newer_view(*from, cx);
+                Flow::Stop
+            }
             (Dir::Up, Event::MergeViews(views)) => {
                 self.merge(views, cx);
                 Flow::Stop
@@ -394,6 +411,7 @@ impl Protocol for Gms {
             ACKS => self.ack_timer(cx),
             LEAVE => self.leave_timer(cx),
             MERGE => self.merge_timer(cx),
+            CURIOUS => self.ask_for_newer_view(cx),
             HELD => {
                 self.counters.held_dropped += self.held.expire(cx.now) as u64;
                 self.schedule_expiry(cx);

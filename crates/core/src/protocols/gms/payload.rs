@@ -5,7 +5,7 @@ use crate::wire::address_codec::{decode_addrs, encode_addrs};
 use crate::wire::header::{GmsHeader, GmsKind};
 use crate::wire::{
     self, Body, Decode, DeltaView, Encode, Flags, Header, JoinRsp, MergeId, ProtId, Reader,
-    SeqnoPair, ViewDigest, ViewKind,
+    SeqnoPair, ViewDigest, ViewKind, WriteExt,
 };
 use crate::{Digest, Message, Uuid, View, ViewId};
 use alloc::string::String;
@@ -102,6 +102,14 @@ pub(super) fn view_ack(to: Uuid) -> Message {
 pub(super) fn view_request(to: Uuid) -> Message {
     let flags = Flags::OOB | Flags::NO_FC;
     message(Some(to), header(GmsKind::GetCurrentView), Body::Empty, flags)
+}
+
+/// Asks for the current view if it is another one than `ours`.
+pub(super) fn view_inquiry(to: Uuid, ours: ViewId) -> Message {
+    let mut b = BytesMut::new();
+    b.opt(Some(&ours.to_wire()));
+    let flags = Flags::OOB | Flags::NO_FC;
+    message(Some(to), header(GmsKind::GetCurrentView), Body::bytes(b.freeze()), flags)
 }
 
 /// Asks the coordinator of a subgroup to take part in merge `id`.

@@ -132,7 +132,7 @@ fn a_refusal_ends_the_join() {
     m.body = wire::Body::bytes(wire::Encode::to_bytes(&refusal));
     c.at(9).arrive(1, m);
     let told = c.at(9).told();
-    let failed = |e: &AppEvent| matches!(e, AppEvent::ConnectFailed { reason } if &**reason == "authentication failed");
+    let failed = |e: &AppEvent| matches!(e, AppEvent::ConnectFailed { reason } if reason.ends_with("refused: authentication failed"));
     assert!(told.iter().any(failed));
 }
 
@@ -152,6 +152,74 @@ fn a_silent_coordinator_is_asked_twice_and_then_passed_over() {
     let asked = c.facts(9).iter().filter(|t| matches!(t, Trace::JoinAttempt { .. })).count();
     assert_eq!(asked, 2);
     assert_eq!(c.seen_by(9), [9]);
+}
+
+#[test]
+fn a_coordinator_that_answers_discovery_is_asked_until_it_lets_us_in() {
+    let mut c = Cluster::idle(0);
+    c.world.lock().unwrap().push(answers(1, true, true));
+    c.add(9, GmsConfig::default());
+    c.run(ms(25_000));
+    assert!(c.at(9).stack.group().view.is_none(), "no group beside the one that is there");
+    let v = view(4, &[1, 9]);
+    c.at(9).arrive(1, welcome(&v, &digest_of(&v)));
+    assert_eq!(c.seen_by(9), [1, 9]);
+}
+
+#[test]
+fn a_coordinator_that_is_not_heard_for_a_moment_is_asked_all_the_same() {
+    let mut c = Cluster::idle(0);
+    c.world.lock().unwrap().push(answers(1, true, true));
+    c.add(9, GmsConfig::default());
+    c.world.lock().unwrap().clear();
+    c.run(ms(9_000));
+    assert!(c.at(9).stack.group().view.is_none(), "its answers may be lost");
+    let asked = c.facts(9).iter().filter(|t| matches!(t, Trace::JoinAttempt { .. })).count();
+    assert!(asked >= 4, "{asked}");
+    c.run(ms(5_000));
+    assert_eq!(c.seen_by(9), [9], "by now it is gone");
+}
+
+#[test]
+fn a_join_that_fails_says_who_was_found_and_asked() {
+    let mut c = Cluster::idle(0);
+    c.world.lock().unwrap().extend([answers(1, true, true), answers(2, true, false)]);
+    c.add(9, GmsConfig::default());
+    c.run(ms(35_000));
+    let failed = c.at(9).told().into_iter().find_map(|e| match e {
+        AppEvent::ConnectFailed { reason } => Some(reason),
+        _ => None,
+    });
+    let reason = failed.expect("it gives up");
+    let says = ["answers discovery, but not the request to join", "coordinator", "member", "times"];
+    assert!(says.iter().all(|s| reason.contains(s)), "{reason}");
+}
+
+#[test]
+fn a_first_member_says_whom_it_looked_for() {
+    let mut c = Cluster::idle(0);
+    c.world.lock().unwrap().push(found(1, true, true));
+    c.add(9, GmsConfig::default());
+    c.run(ms(6_500));
+    let told = c.at(9).told();
+    let how = told.iter().find_map(|e| match e {
+        AppEvent::Founded { how } => Some(how.clone()),
+        _ => None,
+    });
+    let how = how.expect("it founds a group");
+    assert!(how.contains("as others say") && how.contains("asked to let us in 2 times"), "{how}");
+    let first = |e: &AppEvent| matches!(e, AppEvent::Founded { .. });
+    assert!(first(&told[0]), "before the view");
+}
+
+#[test]
+fn a_view_without_its_answer_makes_the_joiner_ask_again_soon() {
+    let mut c = joiner();
+    c.at(9).arrive(1, payload::view_unicast(id(9), &view(4, &[1, 9]), None).wire);
+    c.at(9).sent();
+    c.run(ms(600));
+    let asked = c.facts(9).iter().filter(|t| matches!(t, Trace::JoinAttempt { .. })).count();
+    assert_eq!(asked, 2);
 }
 
 #[test]

@@ -63,7 +63,12 @@ impl Protocol for Below {
 }
 
 fn found(m: u64, server: bool, coordinator: bool) -> Found {
-    Found { member: id(m), server, coordinator, physical: None }
+    Found { member: id(m), server, coordinator, first_hand: false, physical: None }
+}
+
+/// As `found`, by its own word.
+fn answers(m: u64, server: bool, coordinator: bool) -> Found {
+    Found { first_hand: true, ..found(m, server, coordinator) }
 }
 
 /// What is between GMS and the network.

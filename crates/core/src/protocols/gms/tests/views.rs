@@ -199,3 +199,51 @@ fn a_member_that_never_acknowledged_an_earlier_view_delays_one_round_at_most() {
     c.run(ms(1100));
     assert_eq!(missing_acks(&mut c), 0);
 }
+
+/// Whom `m` asks for the current view within this time.
+fn inquiries(c: &mut Cluster, m: u64, within: Duration) -> Vec<Uuid> {
+    c.at(m).run(within);
+    let sent = c.at(m).sent();
+    let asks = |s: &&wire::Message| kind(s) == Some(GmsKind::GetCurrentView);
+    sent.iter().filter(asks).filter_map(|s| s.dest.as_ref()?.uuid()).collect()
+}
+
+#[test]
+fn whoever_shows_a_newer_view_is_asked_for_it() {
+    let mut c = Cluster::formed(3);
+    c.at(2).event_up(Event::NewerView(id(3)));
+    assert_eq!(inquiries(&mut c, 2, ms(400)), [], "it may be on its way");
+    assert_eq!(inquiries(&mut c, 2, ms(200)), [id(3)]);
+    c.at(2).event_up(Event::NewerView(id(7)));
+    assert_eq!(inquiries(&mut c, 2, ms(1100)), [id(1)], "a stranger cannot answer");
+}
+
+#[test]
+fn views_that_do_not_exist_are_asked_for_more_and_more_seldom() {
+    let mut c = Cluster::formed(3);
+    let mut asked = 0;
+    for _ in 0..100 {
+        c.at(2).event_up(Event::NewerView(id(7)));
+        asked += inquiries(&mut c, 2, ms(1000)).len();
+    }
+    assert!((5..=10).contains(&asked), "{asked}");
+}
+
+#[test]
+fn a_member_that_missed_a_view_has_it_soon_after_somebody_shows_it() {
+    let mut c = Cluster::formed(2);
+    c.at(1).arrive(5, payload::join_request(id(1), id(5)).wire);
+    let lost = |_, to, m: &wire::Message| to == id(2) && kind(m) == Some(GmsKind::View);
+    c.settle_losing(lost);
+    assert_eq!(c.seen_by(2), [1, 2]);
+    c.at(2).event_up(Event::NewerView(id(1)));
+    c.run(ms(600));
+    assert_eq!(c.seen_by(2), [1, 2, 5]);
+}
+
+#[test]
+fn a_coordinator_asks_nobody() {
+    let mut c = Cluster::formed(2);
+    c.at(1).event_up(Event::NewerView(id(2)));
+    assert_eq!(inquiries(&mut c, 1, ms(5000)), []);
+}

@@ -4,7 +4,7 @@
 use super::super::window::Taken;
 use super::{Phase, ReliableMulticast};
 use crate::wire::{Flags, Header, ProtId, header::NakAckHeader};
-use crate::{Batch, Cx, DropReason, Message, Trace};
+use crate::{Batch, Cx, Dir, DropReason, Event, Message, Trace};
 
 /// What our header of a message says, if it has one.
 fn header(m: &Message, id: ProtId) -> Option<&NakAckHeader> {
@@ -67,6 +67,7 @@ impl ReliableMulticast {
     /// A sender without window: not a member, or not yet.
     fn drop_foreign(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let (src, id) = (batch.src, self.settings.id);
+        let before = batch.len();
         batch.retain(|m| {
             let Some(header) = header(m, id) else { return true };
             self.heard.note(src, header);
@@ -74,6 +75,9 @@ impl ReliableMulticast {
             cx.drop_from_peer(DropReason::NotAMember, Some(src));
             false
         });
+        if batch.len() < before {
+            cx.raise(Dir::Up, Event::NewerView(src));
+        }
     }
 
     /// Our own copies, back from the transport: they are in the window already.
