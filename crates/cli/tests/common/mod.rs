@@ -73,6 +73,11 @@ impl Net {
         Proc::start(&args)
     }
 
+    /// All options that name the network.
+    pub(crate) fn options(&self) -> impl Iterator<Item = &str> {
+        ["--transport", self.transport].into_iter().chain(self.args.iter().map(String::as_str))
+    }
+
     /// The settings without `--hosts`, for `up`.
     pub(crate) fn settings(&self) -> impl Iterator<Item = &str> {
         self.args.iter().map(String::as_str).filter(|a| !a.starts_with("--hosts"))

@@ -15,8 +15,7 @@ use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::node::{Node, RawEvent, RawOp};
 use rgroups_core::{
-    Answer, AppEvent, Command, Consumed, Delivery, DropReason, OpId, Pool, Query, SendResult, Time,
-    Uuid,
+    Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, Query, SendResult, Time, Uuid,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -255,11 +254,18 @@ impl Member {
     /// A first member says why it is one; where others should be, that is the question.
     fn founded(&self, how: &str) {
         let (cluster, member) = (self.shared.cluster.as_str(), self.name());
-        let others = self.node.stack().dropped(DropReason::WrongCluster);
-        let heard = match others {
-            0 => String::new(),
-            n => format!("; heard {n} packets of other clusters"),
-        };
+        let heard: String = self
+            .node
+            .stack()
+            .strangers()
+            .clusters
+            .iter()
+            .map(|(name, heard)| {
+                let name = String::from_utf8_lossy(name);
+                let from = heard.from.map(|at| format!(" from {at}")).unwrap_or_default();
+                format!("; heard {} packets of cluster {name:?}{from}", heard.times)
+            })
+            .collect();
         tracing::info!(cluster, member, "RG0302 first member of a new group: {how}{heard}");
     }
 
