@@ -8,6 +8,7 @@ use crate::protocols::discovery::{
 };
 use crate::protocols::failure::{
     FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
+    VerifySuspectConfig,
 };
 use crate::protocols::faults::{Delay, DelayConfig, Discard, DiscardConfig};
 use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
@@ -123,6 +124,7 @@ protocols! {
     FdSock2(FdSock2Config) => FdSock2,
     FdAll3(FdAll3Config) => FdAll3,
     VerifySuspect2(VerifySuspect2Config) => VerifySuspect2,
+    VerifySuspect(VerifySuspectConfig) => VerifySuspect2,
     Barrier(BarrierConfig) => Barrier,
     Nakack2(Nakack2Config) => ReliableMulticast,
     Nakack4(Nakack4Config) => ReliableMulticast,

@@ -179,7 +179,8 @@ fn find(name: &str, folder: Option<&Path>) -> Result<Source, String> {
     let beside = folder.map(|f| f.join(path));
     let candidates = beside.into_iter().chain([path.to_path_buf()]);
     let mut why = None;
-    for path in candidates {
+    // A folder of the same name hides no preset.
+    for path in candidates.filter(|p| !p.is_dir()) {
         match read(&path) {
             Ok(text) => {
                 let folder = path.parent().map(Path::to_path_buf);

@@ -212,7 +212,14 @@ pub(super) const TABLE: &[Idle] = &[
     idle(&["FD_SOCK2"], "external_addr", Wanting(""), "the address of the transport is told"),
     idle(&["FD_SOCK2"], "external_port", Wanting("0"), "the port that is listened on is told"),
     idle(&["FD_ALL3"], "has_suspected_mbrs", Meaningless, "it is no setting"),
-    idle(&["VERIFY_SUSPECT2"], "use_mcast_rsps", Wanting("false"), "answers are unicasts"),
+    idle(&["VERIFY_SUSPECT"], "use_icmp", Wanting("false"), "suspects are asked by messages"),
+    idle(&["VERIFY_SUSPECT"], "bind_addr", Meaningless, "it has no socket of its own"),
+    idle(
+        &["VERIFY_SUSPECT", "VERIFY_SUSPECT2"],
+        "use_mcast_rsps",
+        Wanting("false"),
+        "answers are unicasts",
+    ),
     // Retransmission.
     idle(RELIABLE, "xmit_table_num_rows", Meaningless, WINDOWS),
     idle(RELIABLE, "xmit_table_msgs_per_row", Meaningless, WINDOWS),

@@ -49,7 +49,7 @@ const PASSIVE: [(&str, &str); 3] = [
 ];
 
 /// The other protocols of JGroups, and what serves the same purpose here.
-const OTHERS: [(&str, Option<&str>); 74] = [
+const OTHERS: [(&str, Option<&str>); 73] = [
     ("ASYM_ENCRYPT", None),
     ("AUTH", None),
     ("AZURE_PING", None),
@@ -123,7 +123,6 @@ const OTHERS: [(&str, Option<&str>); 74] = [
     ("THREAD_COUNT", None),
     ("TRACE", None),
     ("TUNNEL", None),
-    ("VERIFY_SUSPECT", Some("VERIFY_SUSPECT2")),
 ];
 
 /// Packages of JGroups that may stand in front of a name.

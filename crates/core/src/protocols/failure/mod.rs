@@ -6,7 +6,9 @@ pub mod verify_suspect2;
 
 pub use fd_all3::{FdAll3, FdAll3Config};
 pub use fd_sock2::{FdSock2, FdSock2Config};
-pub use verify_suspect2::{VerifySuspect2, VerifySuspect2Config};
+pub use verify_suspect2::{
+    Verification, VerifySuspect2, VerifySuspect2Config, VerifySuspectConfig,
+};
 
 use crate::{Group, Uuid};
 use alloc::collections::BTreeSet;

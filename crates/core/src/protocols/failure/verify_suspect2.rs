@@ -1,4 +1,5 @@
-//! VERIFY_SUSPECT2: asks a suspect before it is excluded.
+//! VERIFY_SUSPECT2: asks a suspect before it is excluded. VERIFY_SUSPECT is the same exchange under
+//! another id.
 //!
 //! A suspicion from below is held; the suspect is asked, more than once, because question and answer
 //! may be lost. An answer ends it. Without one the suspicion goes up when the suspect's own time is
@@ -25,6 +26,40 @@ attributes! {
     }
 }
 
+attributes! {
+    /// As VERIFY_SUSPECT2, for groups that have its predecessor (JGroups `VERIFY_SUSPECT`).
+    pub struct VerifySuspectConfig for "VERIFY_SUSPECT" {
+        /// How long a suspect may take to answer. Default 2 s.
+        timeout: Duration = Duration::from_secs(2),
+        /// How often a suspect is asked within `timeout`, because messages may be lost. Default 3
+        /// (JGroups asks once).
+        num_msgs: u32 = 3,
+    }
+}
+
+/// The settings of either, and what its messages go by.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    name: &'static str,
+    id: ProtId,
+    timeout: Duration,
+    num_msgs: u32,
+}
+
+impl From<VerifySuspect2Config> for Verification {
+    fn from(c: VerifySuspect2Config) -> Self {
+        let (name, id) = ("VERIFY_SUSPECT2", ProtId::VERIFY_SUSPECT2);
+        Self { name, id, timeout: c.timeout, num_msgs: c.num_msgs }
+    }
+}
+
+impl From<VerifySuspectConfig> for Verification {
+    fn from(c: VerifySuspectConfig) -> Self {
+        let (name, id) = ("VERIFY_SUSPECT", ProtId::VERIFY_SUSPECT);
+        Self { name, id, timeout: c.timeout, num_msgs: c.num_msgs }
+    }
+}
+
 const CHECK: TimerKey = TimerKey(0);
 
 /// How long evidence that nobody listens any more is held back, so that members that died together
@@ -40,7 +75,7 @@ struct Suspect {
 /// The protocol. See the module documentation.
 #[derive(Debug)]
 pub struct VerifySuspect2 {
-    config: VerifySuspect2Config,
+    config: Verification,
     suspects: BTreeMap<Uuid, Suspect>,
     verified: u64,
     cleared: u64,
@@ -49,8 +84,8 @@ pub struct VerifySuspect2 {
 impl VerifySuspect2 {
     /// With these settings.
     #[must_use]
-    pub fn new(config: VerifySuspect2Config) -> Self {
-        Self { config, suspects: BTreeMap::new(), verified: 0, cleared: 0 }
+    pub fn new(config: impl Into<Verification>) -> Self {
+        Self { config: config.into(), suspects: BTreeMap::new(), verified: 0, cleared: 0 }
     }
 
     fn question_interval(&self) -> Duration {
@@ -67,7 +102,7 @@ impl VerifySuspect2 {
             let deadline = cx.now + self.config.timeout;
             let ask_again = cx.now + self.question_interval();
             self.suspects.insert(*m, Suspect { deadline, ask_again });
-            ask(*m, cx);
+            ask(self.config.id, *m, cx);
             asked.push(*m);
         }
         if !asked.is_empty() {
@@ -102,7 +137,7 @@ impl VerifySuspect2 {
         for (m, s) in &mut self.suspects {
             if s.ask_again <= now {
                 s.ask_again = now + again;
-                ask(*m, cx);
+                ask(self.config.id, *m, cx);
             }
         }
         if !due.is_empty() {
@@ -128,7 +163,7 @@ impl VerifySuspect2 {
                 let header = VerifyHeader { kind: VerifyKind::IAmNotDead, from: me };
                 cx.send_down(
                     WireMessage::unicast(from, Body::Empty)
-                        .with_header(ProtId::VERIFY_SUSPECT2, Header::Verify(header)),
+                        .with_header(self.config.id, Header::Verify(header)),
                 );
             }
             VerifyKind::IAmNotDead if from == src => self.clear(src, cx),
@@ -137,19 +172,16 @@ impl VerifySuspect2 {
     }
 }
 
-fn ask(m: Uuid, cx: &mut Cx<'_>) {
+fn ask(id: ProtId, m: Uuid, cx: &mut Cx<'_>) {
     let header = VerifyHeader { kind: VerifyKind::AreYouDead, from: Some(cx.local().into()) };
-    cx.send_down(
-        WireMessage::unicast(m, Body::Empty)
-            .with_header(ProtId::VERIFY_SUSPECT2, Header::Verify(header)),
-    );
+    cx.send_down(WireMessage::unicast(m, Body::Empty).with_header(id, Header::Verify(header)));
 }
 
 impl Protocol for VerifySuspect2 {
     fn spec(&self) -> Spec {
         Spec {
-            name: "VERIFY_SUSPECT2",
-            id: Some(ProtId::VERIFY_SUSPECT2),
+            name: self.config.name,
+            id: Some(self.config.id),
             interests: Interests { events: true, patient_timers: true, ..Interests::default() },
             provides: &[Service::Verification],
             needs_below: &[Service::FailureDetection],
@@ -163,8 +195,8 @@ impl Protocol for VerifySuspect2 {
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let src = batch.src;
-        let mut mine = Vec::new();
-        batch.retain(|m| match m.headers.get(ProtId::VERIFY_SUSPECT2) {
+        let (mut mine, id) = (Vec::new(), self.config.id);
+        batch.retain(|m| match m.headers.get(id) {
             Some(Header::Verify(h)) => {
                 mine.push(h.clone());
                 false
@@ -306,6 +338,23 @@ mod tests {
         s.event_up(Event::Refuses(id(2)));
         s.run(Duration::from_millis(50));
         assert_eq!(passed(&s), [[id(2)]]);
+    }
+
+    #[test]
+    fn the_predecessor_speaks_under_its_own_id() {
+        let layer = Box::new(VerifySuspect2::new(VerifySuspectConfig::default()));
+        let mut s = Solo::new(1, [layer as Box<dyn Protocol>].into());
+        s.install(view(1, &[1, 2, 3]));
+        s.event_up(Event::Suspect([id(2)].into()));
+        let sent = s.sent();
+        assert!(sent[0].headers.get(ProtId::VERIFY_SUSPECT).is_some());
+        assert!(sent[0].headers.get(ProtId::VERIFY_SUSPECT2).is_none());
+        let header = VerifyHeader { kind: VerifyKind::IAmNotDead, from: Some(id(2).into()) };
+        let alive = WireMessage::unicast(id(1), Body::Empty)
+            .with_header(ProtId::VERIFY_SUSPECT, Header::Verify(header));
+        s.arrive(2, alive);
+        s.run(Duration::from_secs(10));
+        assert!(passed(&s).is_empty());
     }
 
     #[test]
