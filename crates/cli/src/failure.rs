@@ -84,8 +84,9 @@ impl Failure {
     pub(crate) fn report(&self, json: bool) {
         if json {
             let all = self.report.iter().flat_map(ConfigReport::findings);
+            let jgrp = self.rg.and_then(rgroups::codes::find).and_then(|c| c.jgrp);
             let mut e = json!({"schema": 1, "error": {
-                "code": self.rg, "message": self.message, "hint": self.hint }});
+                "code": self.rg, "jgrp": jgrp, "message": self.message, "hint": self.hint }});
             if self.report.is_some() {
                 e["error"]["findings"] = all.map(finding).collect();
             }

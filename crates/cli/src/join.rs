@@ -77,7 +77,11 @@ pub(crate) async fn join(cluster: &str, a: &JoinArgs) -> Result<(Channel, Events
     }
     match tokio::time::timeout(a.timeout, builder.connect(cluster)).await {
         Ok(joined) => joined.map_err(|e| refused(cluster, &e)),
-        Err(_) => Err(Failure::join(format!("could not join {cluster:?} within {:?}", a.timeout))),
+        Err(_) => {
+            let what = format!("could not join {cluster:?} within {:?}", a.timeout);
+            let hint = format!("rgroups doctor --cluster {cluster:?} says what is wrong");
+            Err(Failure::join(what).coded("RG0301").hint(hint))
+        }
     }
 }
 

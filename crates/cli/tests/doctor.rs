@@ -256,3 +256,14 @@ fn a_card_that_is_down_is_a_failure() {
     assert!(!found.is_empty(), "{ended:?}");
     assert_eq!(ended.code, Some(6));
 }
+
+#[test]
+fn over_tcp_nobody_named_is_a_warning() {
+    let net = Net::tcp();
+    let settings: Vec<&str> = net.settings().collect();
+    let args = ["--json", "doctor", "--transport", "tcp", "-DTCPPING.initial_hosts="];
+    let ended = run(&[&args[..], settings.as_slice()].concat());
+    assert!(texts(&ended, "warn", "discovery")[0].contains("nobody is named"), "{ended:?}");
+    assert!(texts(&ended, "ok", "ports")[0].contains("is free"), "{ended:?}");
+    assert_eq!(ended.code, Some(0));
+}

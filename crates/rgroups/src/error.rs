@@ -13,6 +13,10 @@ pub trait Diagnose: std::error::Error {
     fn code(&self) -> &'static str;
     /// What to try.
     fn hint(&self) -> Option<String>;
+    /// The number by which JGroups says the same, where there is one.
+    fn jgrp(&self) -> Option<&'static str> {
+        crate::codes::find(self.code()).and_then(|c| c.jgrp)
+    }
 }
 
 /// A configuration that cannot be used.

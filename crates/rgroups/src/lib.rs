@@ -43,6 +43,7 @@ mod address;
 mod block_on;
 pub mod blocking;
 mod channel;
+pub mod codes;
 mod config;
 mod diag;
 mod driver;

@@ -33,7 +33,9 @@ pub(crate) fn run(a: &DoctorArgs, json: bool) -> Result<u8, Failure> {
     match config.check() {
         Ok(()) => {
             let n = settings.protocols().len();
-            found.add(Finding::new(Kind::Ok, "config", format!("{n} protocols, order sane")));
+            let file = a.stack.config.as_deref().map(|f| format!("{}: ", escaped(f)));
+            let text = format!("{}{n} protocols, order sane", file.unwrap_or_default());
+            found.add(Finding::new(Kind::Ok, "config", text));
         }
         Err(e) => found.add(Finding::new(Kind::Fail, "config", escaped(&e.to_string()))),
     }
@@ -75,7 +77,11 @@ fn examine(
             let text = "ip_mcast=false: members are not looked for here";
             found.add(Finding::new(Kind::Note, "multicast", text));
         }
-        (Transport::Tcp, _) => over_tcp(settings, &choice, &taken, a, found),
+        (Transport::Tcp, _) => {
+            let beacon = settings.beacon(choice.ip);
+            found.extend(beacon.map(|group| multicast::works(settings, &choice, group)));
+            over_tcp(settings, &choice, &taken, a, found);
+        }
     }
 }
 
@@ -114,6 +120,11 @@ fn over_tcp(
 ) {
     let mut addresses = settings.initial_hosts();
     addresses.extend(taken.iter().filter(|t| !addresses.contains(t)).copied().collect::<Vec<_>>());
+    if addresses.is_empty() && settings.beacon(choice.ip).is_some() {
+        let text = "MPING asks by multicast; whom it finds shows when a member joins";
+        found.add(Finding::new(Kind::Note, "discovery", text));
+        return;
+    }
     if addresses.is_empty() {
         let text = "nobody is named where members could be";
         let remedy = "--hosts, or TCPPING.initial_hosts in the configuration";

@@ -72,6 +72,16 @@ impl Settings {
         Some(SocketAddr::new(self.value("UDP", "mcast_addr").unwrap_or(default), port))
     }
 
+    /// The group on which MPING asks, beside a transport over TCP.
+    pub(crate) fn beacon(&self, own: IpAddr) -> Option<SocketAddr> {
+        let default = match own {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::new(232, 5, 6, 7)),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 5, 6, 7)),
+        };
+        let port = self.value("MPING", "mcast_port")?;
+        Some(SocketAddr::new(self.value("MPING", "mcast_addr").unwrap_or(default), port))
+    }
+
     /// Where TCPPING looks for members.
     pub(crate) fn initial_hosts(&self) -> Vec<SocketAddr> {
         let hosts = self.text("TCPPING", "initial_hosts").unwrap_or_default();

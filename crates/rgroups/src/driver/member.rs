@@ -1,6 +1,7 @@
 //! One member, turn by turn.
 
 use super::calls::Calls;
+use super::complaints::Complaints;
 use super::patience::Patience;
 use super::report;
 use crate::channel::LEAVE_TIMEOUT;
@@ -68,6 +69,7 @@ pub(crate) struct Member {
     waiting_since: Option<Time>,
     nameless: bool,
     patience: Patience,
+    complaints: Complaints,
     busy: bool,
     /// Calls for a state, and those that have ended.
     fetches: HashMap<OpId, oneshot::Sender<Fetched>>,
@@ -101,6 +103,7 @@ impl Member {
             waiting_since: None,
             nameless: false,
             patience: Patience::default(),
+            complaints: Complaints::default(),
             busy: false,
             fetches: HashMap::new(),
             fetched: Vec::new(),
@@ -145,6 +148,7 @@ impl Member {
         self.learn_names();
         self.publish();
         self.joined();
+        self.complain(now);
         self.calls.reply();
         let items = std::mem::take(&mut self.items);
         if !items.is_empty() {
@@ -310,6 +314,17 @@ impl Member {
         self.touched.insert(Line::Multicast);
         self.shared.view.send_modify(|w| w.view = Some(view.clone()));
         self.items.push(Item::View(view));
+    }
+
+    /// Warns of strangers: of each kind once, and then once a minute.
+    fn complain(&mut self, now: Time) {
+        let shared = &self.shared;
+        let strangers = self.node.stack().strangers();
+        let lines = self.complaints.lines(now, strangers, |m| shared.label(Address(m)));
+        let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+        for l in lines {
+            tracing::warn!(cluster, member, code = l.code, jgrp = l.jgrp, "{}", l.text);
+        }
     }
 
     fn deliver(&mut self, d: Delivery) {

@@ -4,6 +4,7 @@
 //! driver: [`threads`] gives every member a thread, [`Pump`] lets the caller do it.
 
 mod calls;
+mod complaints;
 mod invoker;
 mod member;
 mod patience;

@@ -66,7 +66,7 @@ pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String)
 }
 
 /// Text of other processes, with nothing in it that a terminal would obey.
-fn escaped(name: &[u8]) -> String {
+pub(super) fn escaped(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 

@@ -1,0 +1,147 @@
+//! The codes of errors and warnings: what they mean, and the number by which JGroups says the same.
+//! A code keeps its meaning for ever; one that is no longer used is not given to something else.
+
+/// One code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Code {
+    /// Such as `RG0301`.
+    pub code: &'static str,
+    /// JGroups' number, where the meaning is the same.
+    pub jgrp: Option<&'static str>,
+    /// What happened.
+    pub meaning: &'static str,
+    /// What to try.
+    pub remedy: &'static str,
+}
+
+/// The entry of a code.
+#[must_use]
+pub fn find(code: &str) -> Option<&'static Code> {
+    ALL.iter().find(|c| c.code == code)
+}
+
+const fn code(
+    code: &'static str,
+    jgrp: Option<&'static str>,
+    meaning: &'static str,
+    remedy: &'static str,
+) -> Code {
+    Code { code, jgrp, meaning, remedy }
+}
+
+/// All codes, in order. `RG01…` is configuration, `RG02…` the host, `RG03…` joining and leaving,
+/// `RG04…` sending and what peers send, `RG06…` state.
+pub const ALL: &[Code] = &[
+    code("RG0100", None, "unknown protocol", "the message names the nearest one"),
+    code(
+        "RG0101",
+        Some("JGRP000001"),
+        "unknown attribute of a protocol",
+        "the message names the nearest one; `config explain PROTOCOL` lists all",
+    ),
+    code(
+        "RG0102",
+        None,
+        "a value that the attribute cannot have",
+        "the message says what it takes",
+    ),
+    code("RG0103", None, "a cluster name that is empty or too long", "1 to 32767 bytes"),
+    code("RG0104", None, "protocols that do not fit together", "the message says which, and why"),
+    code("RG0105", None, "a protocol that does not exist here", "the message names another"),
+    code("RG0106", None, "a file that is not well formed", "the message shows the place"),
+    code("RG0107", None, "a property without an end or without a value", "${name:default}, or -D"),
+    code("RG0108", None, "a file that cannot be read", "the message says why"),
+    code("RG0109", None, "values that contradict each other", "the message shows both"),
+    code("RG0110", None, "a value that JGroups reads in an unexpected way", "write it plainly"),
+    code("RG0111", None, "an attribute without meaning here", "nothing: it is accepted"),
+    code("RG0112", None, "a protocol that is accepted and left out", "nothing"),
+    code("RG0113", None, "an obsolete attribute", "remove it"),
+    code(
+        "RG0114",
+        None,
+        "a value that has no effect, or cannot be had, here",
+        "the message says why",
+    ),
+    code(
+        "RG0115",
+        None,
+        "an element in a place where it does not belong",
+        "the message says where",
+    ),
+    code(
+        "RG0201",
+        None,
+        "an address or port that cannot be bound",
+        "`rgroups doctor`; set bind_addr, bind_port or port_range",
+    ),
+    code("RG0202", None, "the system refused a thread or randomness", "limits of the process"),
+    code(
+        "RG0203",
+        None,
+        "questions (diagnostics) cannot be answered; the member works",
+        "another diag.port, or diag.bind_interfaces",
+    ),
+    code("RG0301", None, "could not join", "`rgroups doctor --cluster NAME`"),
+    code("RG0302", None, "no other member was found: first of its group", "`rgroups doctor`"),
+    code("RG0303", None, "left without confirmation", "nothing: the others find out by themselves"),
+    code(
+        "RG0402",
+        Some("JGRP000032"),
+        "no physical address of a member is known",
+        "it is asked for; lasting: `rgroups doctor` on both sides",
+    ),
+    code(
+        "RG0410",
+        None,
+        "a send waits for credits",
+        "the member named reads slowly: speed it up, or raise max_credits",
+    ),
+    code("RG0411", None, "the channel is closed", ""),
+    code("RG0412", None, "the destination is not in the view", ""),
+    code("RG0413", None, "a message that the stack cannot carry", "FRAG2 in the stack cuts it"),
+    code(
+        "RG0420",
+        Some("JGRP000011"),
+        "a message of somebody who is not in the view",
+        "normal around view changes; lasting: it was excluded and rejoins by MERGE3",
+    ),
+    code("RG0431", None, "acknowledgements need RSVP", "add RSVP to the stack"),
+    code(
+        "RG0440",
+        Some("JGRP000010"),
+        "a packet of another version",
+        "bring all members to one minor version",
+    ),
+    code(
+        "RG0441",
+        Some("JGRP000012"),
+        "a message of another cluster on the same address",
+        "a multicast address or port of its own for each cluster",
+    ),
+    code(
+        "RG0442",
+        None,
+        "bytes of a peer that cannot be decoded",
+        "another program on the port, or a protocol that this version does not know: \
+         `rgroups decode` a capture",
+    ),
+    code(
+        "RG0443",
+        None,
+        "a message whose sender is no member identity",
+        "`rgroups decode` a capture",
+    ),
+    code("RG0449", None, "something of a peer was dropped", ""),
+    code(
+        "RG0602",
+        None,
+        "nobody answered the request for state",
+        "read Event::StateRequested somewhere",
+    ),
+    code("RG0603", None, "the state did not come in time", "more time, or another member"),
+    code("RG0604", None, "the state was asked of somebody who is no member", ""),
+    code("RG0605", None, "a state is being fetched already", "wait for it"),
+    code("RG0606", None, "states need STATE_TRANSFER", "add it to the stack; the presets have it"),
+    code("RG0607", None, "the channel was closed while a state was fetched", ""),
+];
