@@ -42,8 +42,6 @@ pub enum Event {
     SetDigest(Digest),
     /// Down, from GMS at a merge: as `SetDigest`, and jump forward where the digest is ahead.
     MergeDigest(Digest),
-    /// Down, from state transfer: replace all windows but the own one.
-    OverwriteDigest(Digest),
     /// Down, from STABLE: everybody has these (delivered) numbers; `received` is the highest
     /// number anybody had.
     Stable(Digest),

@@ -28,11 +28,6 @@ impl ReliableMulticast {
                     }
                 }
             }
-            Event::OverwriteDigest(d) => {
-                for (m, pair) in d.iter() {
-                    self.set_window(m, pair, cx);
-                }
-            }
             Event::Stable(d) if self.acks.is_none() => self.purge(d, cx),
             Event::Stable(_) => {}
             Event::Unacknowledged(_) => self.remind(cx),
