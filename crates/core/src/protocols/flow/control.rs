@@ -23,6 +23,10 @@ const REPORT_AFTER: Duration = Duration::from_secs(1);
 /// Requests of credit, and reports.
 const TICK: TimerKey = TimerKey(0);
 
+/// What a Java member has acknowledged is looked at again.
+const LOOK: TimerKey = TimerKey(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// Requests of others that may prove a lost grant.
 pub(super) const RESYNC: TimerKey = TimerKey(1);
 
@@ -160,8 +164,10 @@ impl Protocol for FlowControl {
     }
 
     fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
-        if key == RESYNC {
-            return self.resynchronise(cx);
+        match key {
+            RESYNC => return self.resynchronise(cx),
+            LOOK => return self.pump_all(cx),
+            _ => {}
         }
         let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
         for dest in lines {
@@ -405,9 +411,15 @@ impl FlowControl {
         for m in self.blockers(dest, local) {
             let Some(a) = self.accounts.get(&m) else { continue };
             let need = self.heads_cost(dest, m, a, local);
+            let claim = self.claim(m, cx);
             let terms = self.settings.terms;
             let Some(a) = self.accounts.get_mut(&m) else { continue };
-            let Some(bytes) = a.out.request(need, due.is_some(), &terms) else { continue };
+            let Some(bytes) = a.out.request(need, due.is_some(), claim, &terms) else {
+                if claim.is_some() && cx.armed(LOOK).is_none() {
+                    cx.arm(LOOK, cx.now + LOOK_AGAIN);
+                }
+                continue;
+            };
             granted_to_self |= self.request_credit(m, bytes, cx);
             if m != local {
                 owing.push(m);

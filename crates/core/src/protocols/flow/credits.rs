@@ -47,7 +47,13 @@ impl Account {
         Self {
             epoch,
             floor: if floored { COST_FLOOR } else { 0 },
-            out: Outgoing { balance: terms.max, charged: 0, asked: 0, eager: false },
+            out: Outgoing {
+                balance: terms.max,
+                charged: 0,
+                asked: 0,
+                eager: false,
+                blind: !floored,
+            },
             inc: Incoming {
                 unconsumed: 0,
                 ungranted: 0,
@@ -83,6 +89,8 @@ pub(super) struct Outgoing {
     /// A request was answered in full: this peer grants too late for us by itself, so it is asked
     /// as soon as we block.
     eager: bool,
+    /// A Java peer: it grants whatever it is asked for, consumed or not.
+    blind: bool,
 }
 
 impl Outgoing {
@@ -109,21 +117,38 @@ impl Outgoing {
         if self.asked > 0 {
             self.asked = self.asked.saturating_sub(amount);
             self.eager |= self.asked == 0;
+        } else if self.blind {
+            // It granted unasked, so its threshold is within our reach.
+            self.eager = false;
         }
+    }
+
+    /// Whether the peer grants too late for us and would grant blindly: it is asked for no more
+    /// than it has taken for certain.
+    pub(super) fn needs_claim(&self) -> bool {
+        self.blind && self.eager && self.asked == 0
     }
 
     /// How much to ask for now, when the waiting heads cost `need`. `due`: the blocking time is
     /// over. Before that a request leaves only if the peer cannot know that we wait: credit is
-    /// left, so its threshold was not reached; or it proved to grant too late before.
-    pub(super) fn request(&mut self, need: u64, due: bool, terms: &Terms) -> Option<u64> {
+    /// left, so its threshold was not reached; or it proved to grant too late before. `claim`: if
+    /// [`Outgoing::needs_claim`], what the peer has taken and not granted.
+    pub(super) fn request(
+        &mut self,
+        need: u64,
+        due: bool,
+        claim: Option<u64>,
+        terms: &Terms,
+    ) -> Option<u64> {
         let lacking = need.checked_sub(self.balance).filter(|n| *n > 0)?;
         let unnoticed = self.balance > terms.min;
-        let at_once = self.asked == 0 && (self.eager || unnoticed);
+        let late = self.eager && claim.is_none_or(|taken| taken >= lacking);
+        let at_once = self.asked == 0 && (late || unnoticed);
         if !(due || at_once) {
             return None;
         }
-        self.asked = lacking;
-        Some(lacking)
+        self.asked = claim.unwrap_or(0).max(lacking);
+        Some(self.asked)
     }
 }
 

@@ -91,7 +91,7 @@ impl Pair {
             self.ask_at = None;
             self.fly(Packet::Data(size));
         }
-        if let Some(amount) = self.sender.out.request(self.head(), due, &TERMS) {
+        if let Some(amount) = self.sender.out.request(self.head(), due, None, &TERMS) {
             self.fly(Packet::Request(amount));
         }
         if due {
@@ -391,12 +391,45 @@ fn an_open_request_is_answered_ahead_when_a_call_begins_to_wait() {
 fn exhausted_credit_is_not_asked_for_before_its_time_unless_the_peer_is_known_to_be_late() {
     let mut a = account();
     a.out.spend(9_000);
-    assert_eq!(a.out.request(2_000, false, &TERMS), None);
-    assert_eq!(a.out.request(2_000, true, &TERMS), Some(1_000));
+    assert_eq!(a.out.request(2_000, false, None, &TERMS), None);
+    assert_eq!(a.out.request(2_000, true, None, &TERMS), Some(1_000));
     a.out.credit(1_000, &TERMS);
     a.out.spend(2_000);
-    assert_eq!(a.out.request(2_000, false, &TERMS), Some(2_000), "it was answered in full");
-    assert_eq!(a.out.request(2_000, false, &TERMS), None, "once");
+    assert_eq!(a.out.request(2_000, false, None, &TERMS), Some(2_000), "it was answered in full");
+    assert_eq!(a.out.request(2_000, false, None, &TERMS), None, "once");
+}
+
+/// A Java member that grants too late for us.
+fn late_java_receiver() -> Account {
+    let mut a = Account::new(&TERMS, 1, false);
+    a.out.spend(10_000);
+    assert_eq!(a.out.request(2_000, true, None, &TERMS), Some(2_000));
+    a.out.credit(2_000, &TERMS);
+    a.out.spend(2_000);
+    assert!(a.out.needs_claim());
+    a
+}
+
+#[test]
+fn a_java_receiver_that_grants_too_late_is_asked_at_once_for_all_that_it_has_taken() {
+    let mut a = late_java_receiver();
+    assert_eq!(a.out.request(2_000, false, Some(9_000), &TERMS), Some(9_000));
+    a.out.credit(9_000, &TERMS);
+    assert_eq!(a.out.balance(), 9_000);
+}
+
+#[test]
+fn a_java_receiver_that_takes_nothing_is_asked_for_one_message_per_blocking_time() {
+    let mut a = late_java_receiver();
+    assert_eq!(a.out.request(2_000, false, Some(1_999), &TERMS), None);
+    assert_eq!(a.out.request(2_000, true, Some(1_999), &TERMS), Some(2_000));
+}
+
+#[test]
+fn a_java_receiver_that_grants_unasked_is_late_no_more() {
+    let mut a = late_java_receiver();
+    a.out.credit(6_000, &TERMS);
+    assert!(!a.out.needs_claim());
 }
 
 #[test]

@@ -116,6 +116,21 @@ impl FlowControl {
         }
     }
 
+    /// What `m` has taken of us and not granted, if it needs to be known. A unicast is taken when it
+    /// is acknowledged. Multicasts are not acknowledged; how many may be open is limited by
+    /// stability (`Event::OwnWindow`), so there all that was sent counts.
+    pub(super) fn claim(&self, m: Uuid, cx: &Cx<'_>) -> Option<u64> {
+        let a = self.accounts.get(&m).filter(|a| a.out.needs_claim())?;
+        let used = self.settings.terms.max.saturating_sub(a.out.balance());
+        let open = match self.pool {
+            Pool::Unicast => windows(cx)
+                .find(|w| w.peer == m && w.kind == WindowKind::UnicastSend)
+                .map_or(0, |w| w.bytes),
+            Pool::Multicast | Pool::Exempt => 0,
+        };
+        Some(used.saturating_sub(open))
+    }
+
     /// Asks `m` for credit; true if that is this member and it granted some.
     pub(super) fn request_credit(&mut self, m: Uuid, bytes: u64, cx: &mut Cx<'_>) -> bool {
         let pool = self.pool;
