@@ -206,10 +206,7 @@ impl Member {
             }
             ["tally"] => self.report(),
             ["kept"] => say(&format!("kept {}", self.kept().await)),
-            ["credits"] => {
-                let blocked = self.channel.stats().blocked_on_credits.as_millis();
-                say(&format!("credits {blocked}"));
-            }
+            ["credits"] => self.credits().await,
             ["memory"] => say(&format!("memory {}", resident())),
             _ => say(&format!("unknown command {}", words.join(" "))),
         }
@@ -342,6 +339,19 @@ impl Member {
         }
         for (to, s) in &book.sent {
             say(&format!("sent {to} {}", s.show()));
+        }
+    }
+
+    /// How often and how long sends waited for credit: protocol, number, microseconds on average.
+    async fn credits(&self) {
+        let all = self.channel.inspect().await.expect("the channel is open").counters;
+        let of = |protocol: &str, name: &str| {
+            all.iter().find(|c| c.0 == protocol && c.1 == name).map_or(0, |c| c.2)
+        };
+        for protocol in ["MFC", "UFC"] {
+            let blockings = of(protocol, "number_of_blockings");
+            let average = of(protocol, "average_time_blocked_us");
+            say(&format!("credits {protocol} {blockings} {average}"));
         }
     }
 
