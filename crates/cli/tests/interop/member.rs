@@ -4,19 +4,18 @@
 //! It runs in a process of its own, which is this test program once more, started for the one test
 //! `member_process` with its orders in the environment.
 
-use rgroups::core::plan::{ProtocolConfig, StackPlan};
+use rgroups::core::plan::ProtocolConfig;
 use rgroups::core::protocols::faults::DiscardConfig;
-use rgroups::{Address, Channel, Config, Event, Events, Flags, Message};
+use rgroups::{Address, Channel, Config, ConfigLoader, Event, Events, Flags, Message};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 
-/// The variable of the environment with the orders: stack, cluster, name, hosts, and settings
-/// in the form `PROTOCOL.ATTRIBUTE=VALUE`.
+/// The variable of the environment with the orders: configuration file, cluster, name, the
+/// multicast port or the hosts, and settings in the form `PROTOCOL.ATTRIBUTE=VALUE`.
 pub(crate) const ORDERS: &str = "RGROUPS_INTEROP_MEMBER";
 
 /// Messages that start with their number are checked; shorter ones are shown.
@@ -85,16 +84,20 @@ pub(crate) fn obey_orders() {
     std::process::exit(0);
 }
 
+/// JGroups' own file, with the properties that it asks for, as its members get them too.
 fn config(words: &[&str]) -> Config {
-    let hosts = words[3].split(',').map(|h| h.parse::<SocketAddr>().expect("an address"));
-    let plan = match words[0] {
-        "udp" => StackPlan::udp(),
-        "udp-new" => StackPlan::udp_new(),
-        "tcp-new" => StackPlan::tcp_new(hosts),
-        _ => StackPlan::tcp(hosts),
+    let udp = words[0].contains("udp");
+    let transport = if udp { "UDP" } else { "TCP" };
+    let loader = ConfigLoader::new().without_environment().set(transport, "bind_addr", "127.0.0.1");
+    let loader = match udp {
+        true => loader.define("jgroups.udp.mcast_port", words[3]),
+        false => loader
+            .define("jgroups.tcpping.initial_hosts", words[3])
+            .define("jgroups.tcp.port_range", "0"),
     };
+    let file = loader.load(words[0]).expect("a file of JGroups");
     let discard: ProtocolConfig = DiscardConfig::default().into();
-    let plan = plan.insert_above(&words[0][..3].to_uppercase(), discard);
+    let plan = file.plan().clone().insert_above(transport, discard);
     words[4..].iter().fold(Config::from_plan(plan), |config, setting| {
         let (name, value) = setting.split_once('=').expect("NAME=VALUE");
         let (protocol, attribute) = name.split_once('.').expect("PROTOCOL.ATTRIBUTE");

@@ -168,18 +168,25 @@ impl World {
         Peer::start(name, rust)
     }
 
-    /// A member of ours that obeys the commands of `Peer.java`, with our preset at the port of this
-    /// place; settings are `PROTOCOL.ATTRIBUTE=VALUE`.
+    /// JGroups' file for this stack, on its class path.
+    fn file(&self) -> String {
+        let folders = self.class_path.split(':').map(std::path::Path::new);
+        let mut files = folders.map(|folder| folder.join(format!("{}.xml", self.stack)));
+        let file = files.find(|f| f.exists()).expect("JGroups brings its files");
+        file.to_str().expect("a name in Unicode").to_owned()
+    }
+
+    /// A member of ours that obeys the commands of `Peer.java`, with the same file of JGroups, at
+    /// the port of this place; settings are `PROTOCOL.ATTRIBUTE=VALUE`.
     pub(crate) fn stock_rust(&self, name: &str, place: u16, settings: &[&str]) -> Peer {
-        let (transport, own) = (self.transport, self.port + place);
-        let mut words = vec![self.stack.to_owned(), self.cluster.clone(), name.into()];
-        words.push(self.hosts(":", ""));
-        if transport == "udp" {
-            words.push(format!("UDP.mcast_port={}", self.port));
-        }
-        for address in ["bind_addr=127.0.0.1", &format!("bind_port={own}")] {
-            words.push(format!("{}.{address}", transport.to_uppercase()));
-        }
+        let transport = self.transport.to_uppercase();
+        let mut words = vec![self.file(), self.cluster.clone(), name.into()];
+        words.push(match self.transport {
+            "udp" => self.port.to_string(),
+            _ => self.hosts("[", "]"),
+        });
+        words.push(format!("{transport}.bind_port={}", self.port + place));
+        words.push(format!("{transport}.diag.enabled=false"));
         words.extend(settings.iter().map(|s| (*s).to_owned()));
         let mut rust = Command::new(std::env::current_exe().expect("we run"));
         rust.args(["--exact", "member_process", "--nocapture"]);
