@@ -63,6 +63,8 @@ pub(super) struct Intake {
     /// Passed up and not consumed.
     unconsumed: i64,
     unconsumed_bytes: u64,
+    /// Of those, so many are acknowledged all the same ([`Intake::grant_one`]).
+    granted: i64,
     /// The highest number that the sender was told.
     told: i64,
     /// Bytes consumed since.
@@ -75,7 +77,7 @@ impl Intake {
     /// The sender knows that we have everything up to `told`. `epoch` tells the receipts apart from
     /// those of earlier windows of the same sender.
     pub(super) fn new(epoch: u32, told: i64) -> Self {
-        Self { epoch, unconsumed: 0, unconsumed_bytes: 0, told, bytes: 0, owed: false }
+        Self { epoch, unconsumed: 0, unconsumed_bytes: 0, granted: 0, told, bytes: 0, owed: false }
     }
 
     /// A batch goes up: every message that is meant for the application is counted until it is
@@ -103,6 +105,7 @@ impl Intake {
         if what.epoch == self.epoch {
             self.unconsumed = (self.unconsumed - i64::from(what.messages)).max(0);
             self.unconsumed_bytes = self.unconsumed_bytes.saturating_sub(what.bytes);
+            self.granted = self.granted.min(self.unconsumed);
             self.bytes += what.bytes;
         }
     }
@@ -110,6 +113,13 @@ impl Intake {
     /// A new window, or nobody will consume what was passed up.
     pub(super) fn renew(&mut self, epoch: u32) {
         (self.epoch, self.unconsumed, self.unconsumed_bytes) = (epoch, 0, 0);
+        self.granted = 0;
+    }
+
+    /// One message more is acknowledged before it is consumed, up to one window of them.
+    pub(super) fn grant_one(&mut self, capacity: &Capacity) {
+        let most = self.unconsumed.min(i64::from(capacity.messages));
+        self.granted = (self.granted + 1).min(most);
     }
 
     /// Messages and bytes that may still be passed up, where we are the sender and no window is
@@ -134,7 +144,7 @@ impl Intake {
     pub(super) fn ackable(&self, delivered: i64, ahead: Option<&Capacity>) -> i64 {
         let ahead = ahead.filter(|c| self.unconsumed_bytes <= c.bytes);
         let forgiven = ahead.map_or(0, |c| i64::from(c.messages));
-        let missing = (self.unconsumed - forgiven).max(0);
+        let missing = (self.unconsumed - forgiven - self.granted).max(0);
         let upto = delivered.wrapping_sub(missing);
         if upto.wrapping_sub(self.told) > 0 { upto } else { self.told }
     }
@@ -160,11 +170,13 @@ impl Intake {
         self.owed || upto != self.told
     }
 
-    /// The sender is told now.
-    pub(super) fn tell(&mut self, upto: i64) {
+    /// The sender is told now. Whether that is news.
+    pub(super) fn tell(&mut self, upto: i64) -> bool {
+        let news = self.told != upto;
         self.told = upto;
         self.bytes = 0;
         self.owed = false;
+        news
     }
 }
 

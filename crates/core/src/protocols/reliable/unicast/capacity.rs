@@ -4,10 +4,11 @@
 
 use super::super::backlog::Backlog;
 use super::super::intake::{Capacity, Intake, in_window};
-use super::ReliableUnicast;
+use super::{ReceiveConnection, ReliableUnicast};
 use crate::event::Room;
 use crate::{
-    Batch, Consumed, Cx, Event, Flow, Group, Message, Pool, Query, SendRefusal, Uuid, View, tag,
+    Batch, Consumed, Cx, Duration, Event, Flow, Group, Message, Pool, Query, SendRefusal, Uuid,
+    View, tag,
 };
 use alloc::vec::Vec;
 
@@ -54,6 +55,9 @@ impl Bounds {
         self.backlog.inspect(out);
     }
 }
+
+/// How often a JGroups sender may send a message that there is no room for.
+const ALIVE: Duration = Duration::from_secs(5);
 
 /// Who limits messages to `peer`: nobody but it.
 fn only(peer: Option<Uuid>) -> Vec<Uuid> {
@@ -105,6 +109,30 @@ impl ReliableUnicast {
                 self.number(peer, &mut msg, cx);
             }
             cx.send_down(msg);
+        }
+    }
+
+    /// Whether `peer` waits for our application, and gives up when that takes long: JGroups removes
+    /// a connection on which it could send nothing for 20 s, and loses the message that waited.
+    pub(super) fn may_give_up(&self, peer: Uuid) -> bool {
+        let waits = |c: &ReceiveConnection| c.intake.unconsumed() > 0;
+        self.bounds.is_some()
+            && !tag::is_rgroups(peer)
+            && self.receives.get(&peer).is_some_and(waits)
+    }
+
+    /// Senders that may give up are allowed a message now and then.
+    pub(super) fn keep_senders_alive(&mut self, cx: &mut Cx<'_>) {
+        let Some(bounds) = &self.bounds else { return };
+        for (peer, conn) in &mut self.receives {
+            if tag::is_rgroups(*peer) || conn.intake.unconsumed() == 0 {
+                continue;
+            }
+            if cx.now.since(conn.moved_at) >= ALIVE {
+                conn.intake.grant_one(&bounds.capacity);
+                conn.moved_at = cx.now;
+            }
+            self.schedule.tick_later(cx);
         }
     }
 

@@ -144,6 +144,7 @@ impl ReliableUnicast {
     fn tick(&mut self, cx: &mut Cx<'_>) {
         self.schedule.tick_fired();
         self.resend_unacknowledged(cx);
+        self.keep_senders_alive(cx);
         self.acknowledge_all(cx);
         self.request_missing(cx, false);
     }

@@ -18,6 +18,8 @@ pub(super) struct ReceiveConnection {
     pub(super) standing: Standing,
     /// What the application has consumed of it, in the dialect that acknowledges that.
     pub(super) intake: Intake,
+    /// When the sender was last allowed more.
+    pub(super) moved_at: Time,
     conn_id: i16,
     /// Messages since the last acknowledgement.
     unacknowledged: u32,
@@ -206,6 +208,7 @@ impl ReliableUnicast {
         let intake = self.new_intake(seqno.wrapping_sub(1));
         let conn = ReceiveConnection {
             intake,
+            moved_at: cx.now,
             window: Window::new(seqno.wrapping_sub(1), limits),
             standing: Standing::Open,
             conn_id,
@@ -296,7 +299,7 @@ impl ReliableUnicast {
         };
         if due {
             self.acknowledge(peer, cx);
-        } else if conn.owes(upto, self.settings.capacity.is_some()) {
+        } else if conn.owes(upto, self.settings.capacity.is_some()) || self.may_give_up(peer) {
             self.schedule.tick_later(cx);
         }
     }
@@ -314,7 +317,9 @@ impl ReliableUnicast {
         let seqno = self.ackable(conn, cx);
         let Some(conn) = self.receives.get_mut(&peer) else { return };
         conn.unacknowledged = 0;
-        conn.intake.tell(seqno);
+        if conn.intake.tell(seqno) {
+            conn.moved_at = cx.now;
+        }
         let conn_id = conn.conn_id;
         self.counters.acks_sent += 1;
         let ack = UnicastHeader::Ack { seqno, conn_id, timestamp };

@@ -254,3 +254,18 @@ fn the_membership_speaks_to_strangers_without_a_bound() {
     }
     assert_eq!(seqnos(&a.sent()).len(), 6);
 }
+
+#[test]
+fn a_jgroups_sender_that_waits_may_send_a_message_now_and_then() {
+    let mut b = receiver(4);
+    b.run(Duration::from_secs(4));
+    assert!(acks(&b.sent()).is_empty());
+    b.run(Duration::from_secs(2));
+    assert_eq!(acks(&b.sent()), [1], "or it would give the connection up");
+    b.run(Duration::from_secs(60));
+    assert_eq!(acks(&b.sent()), [2, 3, 4], "one window and no more");
+    let all = taken(&mut b);
+    consume(&mut b, all);
+    b.run(Duration::from_secs(60));
+    assert!(acks(&b.sent()).is_empty());
+}
