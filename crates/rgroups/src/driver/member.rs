@@ -230,7 +230,9 @@ impl Member {
                 }
                 self.flush_and_end(now, Ended::Unconfirmed);
             }
-            AppEvent::Founded { how } => self.founded(&how),
+            AppEvent::Founded { how } => {
+                report::founded(&self.shared, &self.node, self.net.bound().transport, &how);
+            }
             AppEvent::Disconnected { confirmed } => {
                 let how = if confirmed { Ended::Confirmed } else { Ended::Unconfirmed };
                 self.flush_and_end(now, how);
@@ -253,24 +255,6 @@ impl Member {
             // An event that this crate does not know changes nothing here.
             _ => {}
         }
-    }
-
-    /// A first member says why it is one; where others should be, that is the question.
-    fn founded(&self, how: &str) {
-        let (cluster, member) = (self.shared.cluster.as_str(), self.name());
-        let heard: String = self
-            .node
-            .stack()
-            .strangers()
-            .clusters
-            .iter()
-            .map(|(name, heard)| {
-                let name = String::from_utf8_lossy(name);
-                let from = heard.from.map(|at| format!(" from {at}")).unwrap_or_default();
-                format!("; heard {} packets of cluster {name:?}{from}", heard.times)
-            })
-            .collect();
-        tracing::info!(cluster, member, "RG0302 first member of a new group: {how}{heard}");
     }
 
     /// What the application has not read and the state contains is not for it any more.
@@ -305,9 +289,6 @@ impl Member {
         self.stats.merges += u64::from(view.is_merge());
         let (cluster, member) = (self.shared.cluster.as_str(), self.name());
         tracing::info!(cluster, member, "view {}", self.shared.describe(&view));
-        if self.stats.views == 1 && view.members().len() == 1 {
-            report::founded(&self.shared, &self.node, self.net.bound().transport);
-        }
         let members: BTreeSet<Uuid> = v.members.iter().copied().collect();
         self.shared.inbox.retain_lines(&members);
         self.max.clear();

@@ -70,8 +70,9 @@ pub(super) fn escaped(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
-/// Says that this member is the first, and whom else it heard, as that may be the reason.
-pub(crate) fn founded(shared: &Shared, node: &Node, place: SocketAddr) {
+/// Says that this member is the first, what came of its search (`how`), and whom else it heard, as
+/// that may be the reason.
+pub(crate) fn founded(shared: &Shared, node: &Node, place: SocketAddr, how: &str) {
     let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
     let clusters = &node.stack().strangers().clusters;
     let others: Vec<String> = clusters
@@ -86,8 +87,8 @@ pub(crate) fn founded(shared: &Shared, node: &Node, place: SocketAddr) {
         cluster,
         member,
         code = "RG0302",
-        "asked {}, and nobody answered: started a new group as coordinator at {place}{heard}. If \
-         others should be there: rgroups doctor",
+        "started a new group as coordinator at {place}: {how}; looked at {}{heard}. If others \
+         should be there: rgroups doctor",
         shared.asked
     );
 }
