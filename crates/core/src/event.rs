@@ -3,7 +3,7 @@
 
 use crate::app::{AnswerState, FetchState};
 use crate::wire::PingData;
-use crate::{Digest, OpId, Pool, Uuid, View};
+use crate::{Digest, OpId, Pool, Uuid, View, ViewId};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -42,6 +42,8 @@ pub enum Event {
     SetDigest(Digest),
     /// Down, from GMS at a merge: as `SetDigest`, and jump forward where the digest is ahead.
     MergeDigest(Digest),
+    /// Down, from state transfer: replace all windows but the own one.
+    OverwriteDigest(Digest),
     /// Down, from STABLE: everybody has these (delivered) numbers; `received` is the highest
     /// number anybody had.
     Stable(Digest),
@@ -97,6 +99,13 @@ pub enum Event {
     /// Down, from RSVP: these members have not acknowledged a synchronous send for a while; from
     /// flow control: they owe credit. The reliable layers remind them of what they may miss.
     Unacknowledged(Vec<Uuid>),
+    /// Down, from GMS: this view is accepted, and waits until those that stay agree on the last
+    /// messages of those that do not. Answered by `Repaired`.
+    Freeze(Arc<View>),
+    /// Up, from reliable multicast: the frozen view of this id may be installed.
+    Repaired(ViewId),
+    /// Up, from reliable multicast: these survivors do not seem to know the frozen view.
+    MissesView(Vec<Uuid>),
     /// Up, from reliable multicast: so much of what this member multicast is not stable that no
     /// more may follow (`full`), or again there is room.
     OwnWindow {

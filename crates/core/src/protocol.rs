@@ -62,6 +62,8 @@ pub struct Interests {
     pub down: Traffic,
     /// Messages going up, beyond those with the layer's own header.
     pub up: Traffic,
+    /// Messages going up with the header of this other protocol.
+    pub up_with: Option<ProtId>,
     /// Events, in both directions.
     pub events: bool,
     /// Consumption by the application or by layers above.

@@ -38,6 +38,16 @@ pub fn is_rgroups(m: Uuid) -> bool {
         && (m.lsb & TAG_MASK) >> TAG_SHIFT == TAG
 }
 
+/// Takes part in tail repair: keeps what it delivered until it is stable, and agrees with others of
+/// this capability on the last messages of members that are gone.
+pub const TAIL_REPAIR: u8 = 1;
+
+/// Whether `m` takes part in tail repair.
+#[must_use]
+pub fn repairs_tails(m: Uuid) -> bool {
+    capabilities(m) & TAIL_REPAIR != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

@@ -142,6 +142,20 @@ pub enum Trace {
         /// "started", "installed", "cancelled" …
         step: &'static str,
     },
+    /// A step of tail repair: "frozen", "repaired".
+    TailRepair {
+        /// The view that waits.
+        view: ViewId,
+        /// What happened.
+        step: &'static str,
+    },
+    /// Not all survivors could be asked what they hold of former members, or these former members'
+    /// messages could not be had: whether all survivors deliver the same is not known. Names those
+    /// that were not heard, or whose messages are meant.
+    TailUnknown {
+        /// Whom.
+        of: Vec<Uuid>,
+    },
     /// Delivered multicasts of this member had to go before they were stable: no room. Stated once
     /// per window; from now on they cannot be served to others when their sender is gone.
     KeptNoLonger {

@@ -18,7 +18,7 @@ use crate::attributes::{Attributes, ByteSize, nearest};
 use crate::protocols::entry::{Entry, EntryConfig};
 use crate::protocols::reliable::Nakack2Config;
 use crate::protocols::transport::TransportConfig;
-use crate::{Protocol, Service};
+use crate::{Protocol, Service, tag};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -75,6 +75,16 @@ impl StackPlan {
     fn diag_attribute<'a>(&self, protocol: &str, attribute: &'a str) -> Option<&'a str> {
         let transport = self.find(protocol).is_some_and(|p| p.transport().is_some());
         attribute.strip_prefix(DIAG_PREFIX).filter(|_| transport)
+    }
+
+    /// What a member with this stack can do beyond JGroups, as its identity says (see [`crate::tag`]).
+    #[must_use]
+    pub fn capabilities(&self) -> u8 {
+        let keeps = self.protocols.iter().any(|p| match p {
+            ProtocolConfig::Nakack2(config) => !config.discard_delivered_msgs,
+            _ => false,
+        });
+        if keeps { tag::TAIL_REPAIR } else { 0 }
     }
 
     /// The value of an attribute, as text.

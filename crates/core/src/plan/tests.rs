@@ -27,6 +27,7 @@ const PLAIN: Spec = Spec {
     interests: Interests {
         down: crate::Traffic::None,
         up: crate::Traffic::None,
+        up_with: None,
         events: false,
         consumed: false,
         end_turn: false,

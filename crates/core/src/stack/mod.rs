@@ -93,7 +93,8 @@ impl Stack {
             .iter()
             .map(|l| {
                 let s = l.spec();
-                let marks = s.id.map(Marks::of).unwrap_or_default();
+                let mut marks = s.id.map(Marks::of).unwrap_or_default();
+                marks.add(s.interests.up_with.map(Marks::of).unwrap_or_default());
                 LayerInfo { name: s.name, interests: s.interests, marks }
             })
             .collect();

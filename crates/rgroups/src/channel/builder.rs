@@ -148,7 +148,7 @@ impl ChannelBuilder {
             return Err(ConnectError::ClusterName(cluster.len()));
         }
         self.config.check()?;
-        let (local, seed) = fresh_identity()?;
+        let (local, seed) = fresh_identity(self.config.plan().capabilities())?;
         let name: Arc<str> = self.name.unwrap_or_else(|| default_name(local)).into();
         let net = Net::bind(&self.config.net_plan(CONNECT_TIMEOUT)?)
             .map_err(|f| ConnectError::Bind { what: f.what, source: f.source })?;
@@ -214,17 +214,14 @@ fn report_consumed(plan: &StackPlan) -> u64 {
 }
 
 /// A tagged identity that nobody had before, and a seed.
-fn fresh_identity() -> Result<(Uuid, u64), ConnectError> {
+fn fresh_identity(capabilities: u8) -> Result<(Uuid, u64), ConnectError> {
     let mut words = [[0u8; 8]; 3];
     for w in &mut words {
         getrandom::fill(w).map_err(|e| ConnectError::System(std::io::Error::other(e)))?;
     }
     let [msb, lsb, seed] = words.map(u64::from_ne_bytes);
-    Ok((tag::tagged(msb, lsb, CAPABILITIES), seed))
+    Ok((tag::tagged(msb, lsb, capabilities), seed))
 }
-
-/// No extension is spoken yet that others would have to know of.
-const CAPABILITIES: u8 = 0;
 
 /// Host name and a number, as JGroups does.
 fn default_name(local: Uuid) -> String {

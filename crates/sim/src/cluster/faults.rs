@@ -12,7 +12,7 @@ use bytes::Bytes;
 use rgroups_core::net::ConnId;
 use rgroups_core::node::{Bound, Node, NodeEnv, Port, RawEvent, RawOp};
 use rgroups_core::plan::StackPlan;
-use rgroups_core::{Command, Duration, Uuid, tag};
+use rgroups_core::{Command, Duration, tag};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -42,7 +42,7 @@ impl Cluster {
             1 => name.to_owned(),
             n => format!("{name}.{n}"),
         };
-        let id = self.identity();
+        let id = tag::make(&mut self.rng, plan.capabilities());
         let env = NodeEnv {
             local: id,
             name: life_name.as_str().into(),
@@ -90,10 +90,6 @@ impl Cluster {
         });
         self.streams.add_host(addresses::ip(host), host);
         host
-    }
-
-    fn identity(&mut self) -> Uuid {
-        tag::make(&mut self.rng, 0)
     }
 
     /// Asks the node to leave in order.

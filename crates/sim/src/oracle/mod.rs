@@ -7,6 +7,7 @@ pub mod credits;
 pub mod delivery;
 pub mod memory;
 pub mod stability;
+pub mod tails;
 pub mod views;
 pub mod windows;
 
@@ -72,6 +73,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     found.extend(views::check(h, c));
     found.extend(convergence::check(h));
     found.extend(delivery::check(h));
+    found.extend(tails::check(h));
     if c.flow_control {
         found.extend(credits::check(h, c));
     }

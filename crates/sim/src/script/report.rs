@@ -46,7 +46,10 @@ fn is_significant(f: &Fact) -> bool {
         | What::StateRequested(_)
         | What::StateFetched(_) => true,
         What::Resolved(_, how) => !matches!(how, SendResult::Sent),
-        What::Trace(t) => matches!(t, Trace::Suspected { .. } | Trace::Unsuspected { .. }),
+        What::Trace(t) => matches!(
+            t,
+            Trace::Suspected { .. } | Trace::Unsuspected { .. } | Trace::TailUnknown { .. }
+        ),
         What::Started
         | What::Died { .. }
         | What::LeaveAsked

@@ -10,13 +10,14 @@ use super::requests::NextView;
 use super::{ACKS, BUNDLE, Gms, Role};
 use crate::wire::header::GmsHeader;
 use crate::wire::{Address, Flags, SeqnoPair};
-use crate::{Answer, Cx, Digest, Dir, DropReason, Event, Query, Time, Uuid, View};
+use crate::{Answer, Cx, Digest, Dir, DropReason, Event, Query, Time, Uuid, View, ViewId};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
 /// Acknowledgements that are still awaited for a view.
 #[derive(Debug)]
 pub(super) struct AckRound {
+    pub(super) view: ViewId,
     missing: BTreeSet<Uuid>,
     /// When the view is sent again to those who have not acknowledged it.
     resend_at: Option<Time>,
@@ -33,7 +34,7 @@ impl AckRound {
 impl Gms {
     /// Whether this member makes the next view.
     pub(super) fn acts(&self, local: Uuid) -> bool {
-        let view = self.view.as_deref().filter(|_| self.in_group());
+        let view = self.latest().filter(|_| self.in_group());
         view.and_then(|v| self.requests.first_staying(v, None)) == Some(local)
     }
 
@@ -47,7 +48,7 @@ impl Gms {
             // The joiner asks again, and discovery will have told it whom.
             return cx.drop_from_peer(DropReason::Stale, Some(src));
         }
-        if self.is_member(src) && !self.requests.goes(src) {
+        if self.latest().is_some_and(|v| v.contains(src)) && !self.requests.goes(src) {
             return self.welcome_again(src, cx);
         }
         if !self.requests.join(src, cx.now) {
@@ -59,7 +60,7 @@ impl Gms {
     /// so its windows begin where the first answer said; nothing behind that was purged, because the
     /// joiner has not reported it yet.
     fn welcome_again(&mut self, joiner: Uuid, cx: &mut Cx<'_>) {
-        let Some(view) = self.view.clone() else { return };
+        let Some(view) = self.latest().cloned() else { return };
         let mut digest = digest_for(&view, &[], cx);
         if let (Some(digest), Some(first)) = (&mut digest, self.welcomes.get(&joiner)) {
             for (m, pair) in first.iter().filter(|(m, _)| view.contains(*m)) {
@@ -77,7 +78,7 @@ impl Gms {
         if self.acks.is_some() || self.merging.is_some() || !self.acts(cx.local()) {
             return;
         }
-        let Some(view) = self.view.clone() else { return };
+        let Some(view) = self.latest().cloned() else { return };
         let Some(since) = self.requests.waiting_since(&view) else { return };
         let at = since + self.config.max_bundling_time;
         if cx.now < at {
@@ -107,8 +108,11 @@ impl Gms {
         for m in &next.leavers {
             cx.send_down(payload::leave_response(*m));
         }
-        cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
-        self.install(Arc::clone(&view), Windows::Follow, None, cx);
+        let waits = self.needs_repair(&view, cx.local());
+        if !waits {
+            cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
+            self.install(Arc::clone(&view), Windows::Follow, None, cx);
+        }
         if view.members.len() > 1 {
             let differs = self.config.use_delta_views && self.full_view_sent;
             cx.send_down(payload::view_multicast(&view, differs.then_some(base)));
@@ -125,16 +129,24 @@ impl Gms {
             }
         }
         let others = view.members.iter().copied().filter(|m| *m != local).collect();
-        self.collect_acks(others, cx);
+        self.collect_acks(view.id, others, cx);
+        if waits {
+            self.adopt(view, Windows::Follow, local, None, cx);
+        }
     }
 
-    /// Waits for `missing` to acknowledge the installed view.
-    pub(super) fn collect_acks(&mut self, mut missing: BTreeSet<Uuid>, cx: &mut Cx<'_>) {
+    /// Waits for `missing` to acknowledge the view that was announced.
+    pub(super) fn collect_acks(
+        &mut self,
+        view: ViewId,
+        mut missing: BTreeSet<Uuid>,
+        cx: &mut Cx<'_>,
+    ) {
         missing.retain(|m| !self.requests.goes(*m));
         let wait = self.config.view_ack_collection_timeout;
         let (resend_at, give_up_at) = (cx.now + wait / 2, cx.now + wait);
         cx.arm(ACKS, resend_at);
-        self.acks = Some(AckRound { missing, resend_at: Some(resend_at), give_up_at });
+        self.acks = Some(AckRound { view, missing, resend_at: Some(resend_at), give_up_at });
         self.end_round_if_complete(cx);
     }
 

@@ -25,8 +25,10 @@ pub(super) struct Curiosity {
 impl Gms {
     /// `from` says that it has a newer view, or sends although it is in none that we know.
     pub(super) fn hear_of_newer_view(&mut self, from: Uuid, cx: &mut Cx<'_>) {
-        // A coordinator makes the views itself, and whoever was excluded may be elsewhere.
-        if !matches!(self.role, Role::Member) || self.excluded.contains(&from) {
+        // A coordinator makes the views itself, whoever was excluded may be elsewhere, and a view that
+        // waits here is known.
+        let known = self.pending.is_some();
+        if known || !matches!(self.role, Role::Member) || self.excluded.contains(&from) {
             return;
         }
         self.curiosity.about = Some(from);
@@ -38,11 +40,12 @@ impl Gms {
     /// The view has not come: a member of our own view is asked, if possible who showed the newer
     /// one. It answers only if it has another one.
     pub(super) fn ask_for_newer_view(&mut self, cx: &mut Cx<'_>) {
-        let Some(view) = self.view.as_deref().filter(|_| matches!(self.role, Role::Member)) else {
+        let member = matches!(self.role, Role::Member);
+        let Some(view) = self.latest().filter(|_| member).cloned() else {
             return;
         };
         let about = self.curiosity.about.take().filter(|m| view.contains(*m));
-        let whom = about.or_else(|| self.requests.first_staying(view, None));
+        let whom = about.or_else(|| self.requests.first_staying(&view, None));
         let Some(whom) = whom.filter(|m| *m != cx.local()) else { return };
         let pause = self.curiosity.pause.unwrap_or(GRACE);
         self.curiosity.pause = Some((pause * 2).min(LONGEST));

@@ -68,7 +68,7 @@ impl Gms {
 
     /// Who takes over after us, as far as we know.
     fn successor(&self, local: Uuid) -> Option<Uuid> {
-        self.requests.first_staying(self.view.as_deref()?, Some(local))
+        self.requests.first_staying(self.latest()?, Some(local))
     }
 
     /// Our last view is acknowledged, or there is none: asks, with the whole time ahead.
@@ -165,7 +165,7 @@ impl Gms {
     fn ask_again(&self, of: Uuid, cx: &mut Cx<'_>) {
         let local = cx.local();
         cx.send_down(payload::leave_request(of, local));
-        let members = self.view.as_deref().map_or(&[][..], |v| &v.members);
+        let members = self.latest().map_or(&[][..], |v| &v.members);
         let behind = members.iter().skip_while(|m| **m != of).skip(1);
         if let Some(next) = behind.copied().find(|m| *m != local && !self.requests.goes(*m)) {
             cx.send_down(payload::leave_request(next, local));

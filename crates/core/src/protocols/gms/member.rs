@@ -14,6 +14,7 @@ use core::time::Duration;
 const ASK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What happens to the multicast windows when a view is installed.
+#[derive(Debug)]
 pub(super) enum Windows {
     /// They follow the members.
     Follow,
@@ -36,20 +37,20 @@ fn stayed_together(m: Uuid, local: Uuid, previous: &View, merged: &View) -> bool
 impl Gms {
     /// VIEW.
     pub(super) fn receive_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
-        let Some(current) = self.view.clone() else {
+        let Some(current) = self.latest().cloned() else {
             // A joiner that gets the view before JOIN_RSP has no digest for it yet.
             return self.view_before_answer(src, cx);
         };
-        if src == cx.local() {
-            return;
-        }
         let Some(announced) = payload::read_view(&msg.body) else {
             return cx.drop_from_peer(DropReason::Malformed, Some(src));
         };
         let id = announced.id();
+        if src == cx.local() {
+            return self.own_announcement(id);
+        }
         if id.id <= current.id.id {
             // Sent again because our acknowledgement is missing.
-            if id == current.id && !msg.is_multicast() {
+            if self.view.as_deref().is_some_and(|v| v.id == id) && !msg.is_multicast() {
                 cx.send_down(payload::view_ack(src));
             }
             return;
@@ -84,7 +85,8 @@ impl Gms {
     /// member are gone, and only a merge brings the digest for new ones. Until then we stay where we
     /// are, and MERGE3 sees the difference.
     fn brings_back_the_excluded(&self, view: &View) -> bool {
-        !view.is_merge() && view.members.iter().any(|m| self.excluded.contains(m))
+        !view.is_merge()
+            && view.members.iter().any(|m| self.excluded.contains(m) || self.is_frozen(*m))
     }
 
     fn take_view(&mut self, src: Uuid, view: View, digest: Option<Digest>, cx: &mut Cx<'_>) {
@@ -107,13 +109,12 @@ impl Gms {
             (true, None) | (false, _) => Windows::Follow,
         };
         let view = Arc::new(view);
-        if view.contains(src) {
-            self.install(view, windows, Some(src), cx);
-        } else {
+        let ack_to = view.contains(src).then_some(src);
+        if ack_to.is_none() {
             // After the installation there would be no connection to the sender any more.
             cx.send_down(payload::view_ack(src));
-            self.install(view, windows, None, cx);
         }
+        self.adopt(view, windows, src, ack_to, cx);
     }
 
     /// A difference to a view that we do not have: its sender knows the whole.
@@ -127,7 +128,7 @@ impl Gms {
 
     /// GET_CURRENT_VIEW.
     pub(super) fn receive_view_request(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
-        let Some(view) = self.view.clone().filter(|v| v.contains(src)) else {
+        let Some(view) = self.latest().cloned().filter(|v| v.contains(src)) else {
             return cx.drop_from_peer(DropReason::NotAMember, Some(src));
         };
         let theirs = payload::read_view_id(&msg.body);
@@ -138,12 +139,16 @@ impl Gms {
 
     /// Sends the installed view to one member, with the digest if it is a merged one.
     pub(super) fn send_whole_view(&self, to: Uuid, cx: &mut Cx<'_>) {
-        if let Some(view) = &self.view {
-            cx.send_down(payload::view_unicast(to, view, self.merge_digest.as_ref()));
+        let merge_digest = match &self.pending {
+            Some(pending) => pending.merge_digest(),
+            None => self.merge_digest.as_ref(),
+        };
+        if let Some(view) = self.latest() {
+            cx.send_down(payload::view_unicast(to, view, merge_digest));
         }
     }
 
-    /// Installs `view`: the windows first, then the view down and up, then what its members sent
+    /// Installs `view` (see also [`Gms::adopt`]): the windows first, then the view down and up, then what its members sent
     /// too early, then the acknowledgement. The one place where a view takes effect.
     pub(super) fn install(
         &mut self,
@@ -160,7 +165,7 @@ impl Gms {
         self.view_asked_at = None;
         self.curiosity = Curiosity::default();
         cx.disarm(CURIOUS);
-        if self.acks.is_some() {
+        if self.acks.as_ref().is_some_and(|a| a.view != view.id) {
             self.end_round(cx);
         }
         self.acks_owed.retain(|m, _| view.contains(*m));

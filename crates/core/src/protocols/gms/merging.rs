@@ -44,7 +44,7 @@ impl Gms {
         let local = cx.local();
         let Some(own) = self.view.clone().filter(|_| self.in_group()) else { return };
         // A view that is being installed looks like a difference; MERGE3 comes again if it is one.
-        if self.merging.is_some() || self.acks.is_some() {
+        if self.merging.is_some() || self.acks.is_some() || self.pending.is_some() {
             return;
         }
         let others = views.iter().filter(|(m, _)| *m != local).cloned();
@@ -247,7 +247,7 @@ impl Gms {
             Some(m) if m.id == *id => return cx.drop_from_peer(DropReason::Duplicate, Some(src)),
             Some(_) | None => {}
         }
-        let busy = self.merging.is_some();
+        let busy = self.merging.is_some() || self.pending.is_some();
         let able = matches!(self.role, Role::Member | Role::Coordinator);
         let members = payload::read_members(&msg.body).unwrap_or_default();
         if busy || !able || !members.contains(&cx.local()) || src == cx.local() {

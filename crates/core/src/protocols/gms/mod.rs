@@ -10,7 +10,7 @@
 //! [`join_history`]), [`coordinator`] (requests, views,
 //! acknowledgements), [`member`] (views received and installed), [`leaving`], [`merging`] (with
 //! [`merge_plan`] and [`subgroup`]), [`requests`], [`holding`] (unicasts that come too early),
-//! [`payload`] (messages).
+//! [`pending`] (views that wait for tail repair), [`payload`] (messages).
 
 mod coordinator;
 mod curiosity;
@@ -22,6 +22,7 @@ mod member;
 mod merge_plan;
 mod merging;
 mod payload;
+mod pending;
 mod requests;
 mod subgroup;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use self::holding::{Held, Limits};
 use self::join_history::JoinHistory;
 use self::leaving::Leave;
 use self::merging::Merging;
+use self::pending::Pending;
 use self::requests::Requests;
 use crate::attributes::ByteSize;
 use crate::batch::Marks;
@@ -121,6 +123,8 @@ pub struct Gms {
     role: Role,
     /// The installed view; what `Group::view` shows once this layer has returned.
     view: Option<Arc<View>>,
+    /// A newer one, accepted, that waits for tail repair.
+    pending: Option<Pending>,
     join: JoinHistory,
     requests: Requests,
     /// Of a merged view: its digest, for those who must be sent it again.
@@ -174,6 +178,7 @@ impl Gms {
             config,
             role: Role::Idle,
             view: None,
+            pending: None,
             join: JoinHistory::default(),
             requests: Requests::default(),
             merge_digest: None,
@@ -357,6 +362,8 @@ impl Protocol for Gms {
         let stranger = !self.is_member(batch.src);
         if batch.marks().meets(Marks::of(ProtId::GMS)) {
             self.split(batch, cx);
+        } else if self.waits_behind_view(batch) {
+            batch.take_all().into_iter().for_each(|m| self.set_behind_view(batch.src, m));
         }
         if !stranger || self.is_member(batch.src) || batch.is_empty() {
             return;
@@ -395,6 +402,14 @@ impl Protocol for Gms {
             }
             (Dir::Up, Event::NewerView(from)) => {
                 self.hear_of_newer_view(*from, cx);
+                Flow::Stop
+            }
+            (Dir::Up, Event::Repaired(id)) => {
+                self.repaired(*id, cx);
+                Flow::Stop
+            }
+            (Dir::Up, Event::MissesView(members)) => {
+                members.iter().for_each(|m| self.send_whole_view(*m, cx));
                 Flow::Stop
             }
             (Dir::Up, Event::MergeViews(views)) => {
@@ -483,7 +498,10 @@ impl Gms {
         let mut rest = batch.take_all().into_iter();
         while let Some(mut m) = rest.next() {
             let Some(header) = m.headers.remove(ProtId::GMS) else {
-                pass.push(m);
+                match self.waits_behind_view(&pass) {
+                    true => self.set_behind_view(src, m),
+                    false => pass.push(m),
+                }
                 continue;
             };
             let Header::Gms(h) = header else {

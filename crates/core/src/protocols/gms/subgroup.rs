@@ -142,7 +142,7 @@ impl Gms {
     pub(super) fn receive_merged_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
         let from_leader =
             self.merging.as_ref().is_some_and(|m| m.leader == src && m.lead.is_none());
-        if !from_leader || !self.in_group() {
+        if !from_leader || !self.in_group() || self.pending.is_some() {
             return cx.drop_from_peer(DropReason::Stale, Some(src));
         }
         let newer = |v: &View| self.view.as_deref().is_some_and(|own| own.id.id < v.id.id);
@@ -166,16 +166,26 @@ impl Gms {
         cx.disarm(super::MERGE);
         self.counters.merges_installed += 1;
         cx.trace(|| Trace::Merge { step: "installed" });
-        cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
         let announcement = payload::merge_view_multicast(&view, &digest);
-        self.install(Arc::clone(&view), Windows::Merge(digest), None, cx);
+        let waits = self.needs_repair(&view, local);
+        let windows = Windows::Merge(digest);
+        let windows = if waits {
+            Some(windows)
+        } else {
+            cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
+            self.install(Arc::clone(&view), windows, None, cx);
+            None
+        };
         let part: BTreeSet<Uuid> =
             previous.members.iter().copied().filter(|m| *m != local && view.contains(*m)).collect();
         if !part.is_empty() {
             cx.send_down(announcement);
         }
         self.full_view_sent = view.coordinator() == local;
-        self.collect_acks(part, cx);
+        self.collect_acks(view.id, part, cx);
+        if let Some(windows) = windows {
+            self.adopt(view, windows, local, None, cx);
+        }
     }
 }
 

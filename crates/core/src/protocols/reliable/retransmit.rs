@@ -91,6 +91,11 @@ impl Schedule {
         }
     }
 
+    /// Numbers that one request may span.
+    pub(super) fn span(&self) -> u32 {
+        self.limits.bits
+    }
+
     /// The tick is wanted.
     pub(super) fn tick_later(&mut self, cx: &mut Cx<'_>) {
         if !self.ticking {

@@ -8,6 +8,7 @@
 //! again when it is asked for.
 
 use super::gaps::Gaps;
+use super::multicast::repair::{Cut, Holding, Ranges};
 use super::parking::Parking;
 use super::slots::{Slot, Slots};
 use crate::event::{WindowGauge, WindowKind};
@@ -370,6 +371,24 @@ impl Window {
         let Self { low, delivered, received, bytes, messages, .. } = *self;
         let known = self.known();
         WindowGauge { peer, kind, low, delivered, received, known, bytes, messages }
+    }
+
+    /// What is here of `of`, whose window this is, as tail repair reports it.
+    pub(crate) fn holding(&self, of: Uuid, cut: Option<Cut>) -> Holding {
+        let (mut missing, mut ahead) = (Ranges::default(), Ranges::default());
+        let mut received = self.delivered;
+        while received != self.received
+            && missing.len() < Ranges::MOST
+            && ahead.len() < Ranges::MOST
+        {
+            received = received.wrapping_add(1);
+            match self.slots.get(received) {
+                Some(Slot::Held(_)) => {}
+                Some(Slot::Delivered(_) | Slot::Spent) => ahead.push(received),
+                Some(Slot::Empty) | None => missing.push(received),
+            }
+        }
+        Holding { of, low: self.low, delivered: self.delivered, received, missing, ahead, cut }
     }
 
     /// Everything up to here is gone.

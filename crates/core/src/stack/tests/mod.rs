@@ -129,6 +129,7 @@ impl Protocol for Scripted {
 const EVERYTHING: Interests = Interests {
     down: Traffic::Both,
     up: Traffic::Both,
+    up_with: None,
     events: true,
     consumed: true,
     end_turn: true,
@@ -138,6 +139,7 @@ const EVERYTHING: Interests = Interests {
 const NOTHING: Interests = Interests {
     down: Traffic::None,
     up: Traffic::None,
+    up_with: None,
     events: false,
     consumed: false,
     end_turn: false,

@@ -12,6 +12,7 @@ impl ReliableMulticast {
         match ev {
             Event::PendingView(v) => self.add_members(v, cx),
             Event::View(v) => self.install(v, cx),
+            Event::Freeze(v) => self.freeze(v, cx),
             Event::BecomeServer => self.become_server(cx),
             Event::SetDigest(d) => {
                 for (m, pair) in d.iter() {
@@ -26,6 +27,11 @@ impl ReliableMulticast {
                     if self.senders.get(&m).is_none_or(behind) {
                         self.set_window(m, pair, cx);
                     }
+                }
+            }
+            Event::OverwriteDigest(d) => {
+                for (m, pair) in d.iter() {
+                    self.set_window(m, pair, cx);
                 }
             }
             Event::Stable(d) if self.acks.is_none() => self.purge(d, cx),
@@ -63,7 +69,9 @@ impl ReliableMulticast {
 
     fn install(&mut self, v: &View, cx: &mut Cx<'_>) {
         self.add_members(v, cx);
-        let leavers: Vec<Uuid> = self.senders.keys().copied().filter(|m| !v.contains(*m)).collect();
+        self.repair_installed(v, cx);
+        let known = self.senders.keys().copied().chain(self.repair.excluded());
+        let leavers: Vec<Uuid> = known.filter(|m| !v.contains(*m)).collect();
         self.senders.retain(|m, _| v.contains(*m));
         self.stable_received.retain(|m, _| v.contains(*m));
         self.heard.left(leavers.into_iter());
@@ -85,6 +93,7 @@ impl ReliableMulticast {
     /// a round ago and we have not yet, we ask for; a round late, because it may be on its way.
     fn purge(&mut self, d: &Digest, cx: &mut Cx<'_>) {
         let local = cx.local();
+        self.repair_stable();
         for (m, pair) in d.iter() {
             let window = match self.senders.get_mut(&m) {
                 _ if m == local => &mut self.own.window,
@@ -132,6 +141,7 @@ impl ReliableMulticast {
         if m == group.local {
             return Some(self.own.window.pair());
         }
-        self.senders.get(&m).map(|s| s.window.pair())
+        let window = self.senders.get(&m).map(|s| &s.window);
+        window.or_else(|| self.repair.window(m)).map(Window::pair)
     }
 }

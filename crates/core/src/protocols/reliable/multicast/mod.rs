@@ -14,6 +14,7 @@ mod config;
 mod digests;
 mod early;
 mod receive;
+pub(super) mod repair;
 mod serve;
 
 pub use config::{MulticastSettings, Nakack2Config, Nakack4Config};
@@ -24,7 +25,7 @@ use super::parking::Parking;
 use super::retransmit::{self, EARLY, Schedule, Served, TICK};
 use super::window::Window;
 use crate::event::WindowKind;
-use crate::wire::{Flags, Header, Hints, header::NakAckHeader};
+use crate::wire::{Flags, Header, Hints, ProtId, header::NakAckHeader};
 use crate::{
     Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query,
     Service, Spec, TimerKey, Trace, Traffic, Uuid,
@@ -35,6 +36,7 @@ use alloc::vec::Vec;
 use announce::{ANNOUNCE, Own};
 use config::Purging;
 use early::{Early, Heard};
+use repair::{REPAIR, Repair};
 use serve::Resent;
 
 /// The layer.
@@ -51,6 +53,7 @@ pub struct ReliableMulticast {
     stable_received: BTreeMap<Uuid, i64>,
     resent: Resent,
     served: Served,
+    repair: Repair,
     parking: Parking,
     schedule: Schedule,
     requests: retransmit::Counters,
@@ -111,6 +114,7 @@ impl ReliableMulticast {
             stable_received: BTreeMap::new(),
             resent: Resent::default(),
             served: Served::default(),
+            repair: Repair::default(),
             parking: Parking::default(),
             requests: retransmit::Counters::default(),
             counters: Counters::default(),
@@ -123,6 +127,7 @@ impl ReliableMulticast {
         self.schedule.reset(cx);
         cx.disarm(ANNOUNCE);
         cx.disarm(REPORT);
+        cx.disarm(REPAIR);
         *self = Self::with(self.settings);
     }
 
@@ -189,6 +194,8 @@ impl Protocol for ReliableMulticast {
             id: Some(self.settings.id),
             interests: Interests {
                 down: Traffic::Multicast,
+                // Tail repair travels under it.
+                up_with: Some(ProtId::STABLE),
                 events: true,
                 consumed: self.acks.is_some(),
                 ..Interests::default()
@@ -260,6 +267,7 @@ impl Protocol for ReliableMulticast {
                 self.request_missing(cx, false);
             }
             REPORT => self.report(cx),
+            REPAIR => self.proceed(cx),
             _ => self.announce(cx),
         }
     }
@@ -308,6 +316,14 @@ impl Protocol for ReliableMulticast {
             acks.inspect(own, out);
             out("unconsumed_messages", self.senders.values().map(|s| s.intake.unconsumed()).sum());
         }
+        let r = &self.repair;
+        out("tail_repairs", r.counters.runs);
+        out("tail_repair_running", u64::from(r.is_running()));
+        out("tail_messages_fetched", r.counters.fetched);
+        out("tail_messages_pushed", r.counters.pushed);
+        out("tails_unknown", r.counters.unknown);
+        out("bytes_kept_of_former_members", r.held().0);
+        out("messages_kept_of_former_members", r.held().1);
     }
 }
 

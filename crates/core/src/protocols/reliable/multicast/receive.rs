@@ -7,7 +7,7 @@ use crate::wire::{Flags, Header, ProtId, header::NakAckHeader};
 use crate::{Batch, Cx, Dir, DropReason, Event, Message, Trace};
 
 /// What our header of a message says, if it has one.
-fn header(m: &Message, id: ProtId) -> Option<&NakAckHeader> {
+pub(super) fn header(m: &Message, id: ProtId) -> Option<&NakAckHeader> {
     match m.headers.get(id)? {
         Header::NakAck(h) => Some(h),
         _ => None,
@@ -125,6 +125,7 @@ impl ReliableMulticast {
     /// Unicasts with our header: requests, and messages that are sent again to us alone. Those are
     /// multicasts: they leave the unicast they came in.
     pub(super) fn receive_unicasts(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        self.receive_repair(batch, cx);
         let (src, id) = (batch.src, self.settings.id);
         let (mut regular, mut oob) = (Batch::new(src, true, false), Batch::new(src, true, true));
         batch.retain(|m| match header(m, id) {
@@ -158,6 +159,10 @@ impl ReliableMulticast {
         self.counters.xmit_rsps_received += (regular.len() + oob.len()) as u64;
         for mut b in [oob, regular] {
             if b.is_empty() || matches!(self.phase, Phase::Joining(_)) || src == cx.local() {
+                continue;
+            }
+            if !self.senders.contains_key(&src) && self.repair.window(src).is_some() {
+                self.receive_frozen(&mut b, cx);
                 continue;
             }
             self.receive(&mut b, cx);

@@ -71,7 +71,10 @@ impl ReliableMulticast {
         let window = match self.senders.get(&of) {
             _ if own => &self.own.window,
             Some(s) => &s.window,
-            None => return cx.drop_from_peer(DropReason::Stale, Some(requester)),
+            None => match self.repair.window(of) {
+                Some(window) => window,
+                None => return cx.drop_from_peer(DropReason::Stale, Some(requester)),
+            },
         };
         let to_all = self.settings.use_mcast_xmit && own && self.senders.len() > 1;
         let mut bytes = 0;

@@ -119,6 +119,8 @@ fn a_merge_digest_moves_windows_forward_and_never_back_and_never_our_own() {
     assert_eq!(windows(&b, 2).received, 1);
     b.event_down(Event::MergeDigest(pairs(&[(1, 8, 8)])));
     assert_eq!(windows(&b, 1).delivered, 8);
+    b.event_down(Event::OverwriteDigest(pairs(&[(1, 4, 4), (2, 70, 70)])));
+    assert_eq!((windows(&b, 1).delivered, windows(&b, 2).received), (4, 1));
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Views that are accepted and not installed yet: where members are excluded, reliable multicast
+//! first agrees with the other survivors on the last messages of those (tail repair, DECISIONS 6).
+//!
+//! Until then the installed view stays. What the sender of the new view multicasts behind it waits
+//! here. A still newer view replaces the waiting one, which then is never installed at this member.
+
+use super::Gms;
+use super::member::Windows;
+use super::payload;
+use crate::{Batch, Cx, Digest, Dir, Event, Message, Uuid, View, ViewId, tag};
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A view that waits.
+#[derive(Debug)]
+pub(super) struct Pending {
+    view: Arc<View>,
+    windows: Windows,
+    ack_to: Option<Uuid>,
+    /// Members that have announced this view or one that it replaced: what they multicast from then
+    /// on belongs to the new view.
+    announcers: BTreeSet<Uuid>,
+    waiting: Vec<Batch>,
+}
+
+impl Pending {
+    /// The digest of the view, if it is a merged one.
+    pub(super) fn merge_digest(&self) -> Option<&Digest> {
+        match &self.windows {
+            Windows::Merge(digest) => Some(digest),
+            Windows::Follow | Windows::Set(_) => None,
+        }
+    }
+}
+
+impl Gms {
+    /// The newest view that this member has accepted: the one that waits, or the installed one.
+    pub(super) fn latest(&self) -> Option<&Arc<View>> {
+        self.pending.as_ref().map(|p| &p.view).or(self.view.as_ref())
+    }
+
+    /// Whether `m` is in the installed view and not in the one that waits.
+    pub(super) fn is_frozen(&self, m: Uuid) -> bool {
+        self.is_member(m) && self.latest().is_some_and(|v| !v.contains(m))
+    }
+
+    /// Whether there is something to agree on before `view` is installed, and somebody to do it with.
+    pub(super) fn needs_repair(&self, view: &View, local: Uuid) -> bool {
+        let Some(current) = self.view.as_deref() else { return false };
+        let stays = |m: &Uuid| *m != local && view.contains(*m);
+        tag::repairs_tails(local)
+            && current.members.iter().any(|m| !view.contains(*m))
+            && current.members.iter().any(|m| stays(m) && tag::repairs_tails(*m))
+    }
+
+    /// Takes an accepted view: installs it, now or when the tails are repaired. `from` announced it.
+    pub(super) fn adopt(
+        &mut self,
+        view: Arc<View>,
+        windows: Windows,
+        from: Uuid,
+        ack_to: Option<Uuid>,
+        cx: &mut Cx<'_>,
+    ) {
+        let replaced = self.pending.take();
+        let mut announcers = BTreeSet::new();
+        let mut waiting = Vec::new();
+        if let Some(old) = replaced {
+            // Its sender must not wait for an installation that will not come.
+            if let Some(to) = old.ack_to {
+                cx.send_down(payload::view_ack(to));
+            }
+            announcers = old.announcers;
+            // What those sent that are excluded now belongs to their tails.
+            for batch in old.waiting {
+                match view.contains(batch.src) {
+                    true => waiting.push(batch),
+                    false => cx.deliver_up(batch),
+                }
+            }
+        }
+        if !self.needs_repair(&view, cx.local()) {
+            self.install(view, windows, ack_to, cx);
+            return waiting.into_iter().for_each(|batch| cx.deliver_up(batch));
+        }
+        announcers.retain(|m| view.contains(*m));
+        // Our own announcement comes back in its turn; see `own_announcement`.
+        if from != cx.local() {
+            announcers.insert(from);
+        }
+        self.highest_id = self.highest_id.max(view.id.id);
+        let frozen = Arc::clone(&view);
+        self.pending = Some(Pending { view, windows, ack_to, announcers, waiting });
+        cx.raise(Dir::Down, Event::Freeze(frozen));
+    }
+
+    /// Our own announcement of the view `id` came back: what we multicast behind it comes now.
+    pub(super) fn own_announcement(&mut self, id: ViewId) {
+        if let Some(pending) = self.pending.as_mut().filter(|p| p.view.id == id) {
+            pending.announcers.insert(id.creator);
+        }
+    }
+
+    /// The survivors agree: the view takes effect.
+    pub(super) fn repaired(&mut self, id: ViewId, cx: &mut Cx<'_>) {
+        let Some(pending) = self.pending.take_if(|p| p.view.id == id) else { return };
+        self.install(pending.view, pending.windows, pending.ack_to, cx);
+        pending.waiting.into_iter().for_each(|batch| cx.deliver_up(batch));
+    }
+
+    /// Whether a batch of this kind was sent behind the view that waits.
+    pub(super) fn waits_behind_view(&self, batch: &Batch) -> bool {
+        let pending = self.pending.as_ref();
+        batch.multicast && !batch.oob && pending.is_some_and(|p| p.announcers.contains(&batch.src))
+    }
+
+    /// Keeps a message until the view that waits is installed.
+    pub(super) fn set_behind_view(&mut self, src: Uuid, m: Message) {
+        let Some(pending) = self.pending.as_mut() else { return };
+        match pending.waiting.last_mut().filter(|b| b.src == src) {
+            Some(last) => last.push(m),
+            None => {
+                let mut batch = Batch::new(src, true, false);
+                batch.push(m);
+                pending.waiting.push(batch);
+            }
+        }
+    }
+}

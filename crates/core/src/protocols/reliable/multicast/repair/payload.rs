@@ -1,0 +1,196 @@
+//! What members tell each other about the last messages of somebody who is gone. These two payloads
+//! are ours and travel between tagged members only, under headers of STABLE; JGroups never sends
+//! bytes there.
+
+use super::ranges::{Ranges, after};
+use crate::protocols::reliable::window::MAX_AHEAD;
+use crate::wire::header::{StableHeader, StableKind};
+use crate::wire::{
+    self, Body, Decode, DecodeErrorKind, Decoded, Encode, Flags, Header, ProtId, Reader, Writer,
+};
+use crate::{Message, Uuid, ViewId};
+use alloc::vec::Vec;
+
+/// The layout of both payloads.
+const VERSION: u8 = 1;
+/// A window without ranges and cut: identity, three numbers, two counts, a flag.
+const LEAST_WINDOW: usize = 16 + 24 + 4 + 1;
+const LEAST_CUT: usize = 16 + 8 + 2;
+
+/// What a member holds of excluded members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) windows: Vec<Holding>,
+}
+
+/// One window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holding {
+    pub(crate) of: Uuid,
+    pub(crate) low: i64,
+    pub(crate) delivered: i64,
+    pub(crate) received: i64,
+    /// Not here, of the numbers from `delivered` to `received`.
+    pub(crate) missing: Ranges,
+    /// Delivered out of turn, beyond `delivered`.
+    pub(crate) ahead: Ranges,
+    /// What was decided about this sender in an earlier view.
+    pub(crate) cut: Option<Cut>,
+}
+
+/// Which messages of an excluded member everybody delivers: those up to a number, and some
+/// out-of-band ones beyond it that somebody has delivered already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(super) upto: i64,
+    pub(super) ahead: Ranges,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Commit {
+    pub(super) cuts: Vec<(Uuid, Cut)>,
+}
+
+/// A payload that arrived.
+pub(super) enum Arrived {
+    Report(ViewId, Report),
+    Commit(ViewId, Commit),
+}
+
+impl Holding {
+    /// Whether the member can send number `n`.
+    pub(super) fn holds(&self, n: i64) -> bool {
+        after(n, self.low) && !after(n, self.received) && !self.missing.contains(n)
+    }
+}
+
+impl Report {
+    /// The entry about `of`.
+    pub(super) fn of(&self, of: Uuid) -> Option<&Holding> {
+        self.windows.iter().find(|w| w.of == of)
+    }
+}
+
+fn message(to: Uuid, kind: StableKind, view: ViewId, payload: &impl Encode) -> wire::Message {
+    let header = StableHeader { kind, view: Some(view.to_wire()) };
+    wire::Message::unicast(to, Body::bytes(payload.to_bytes()))
+        .with_flags(Flags::OOB | Flags::NO_RELIABILITY | Flags::NO_FC)
+        .with_header(ProtId::STABLE, Header::Stable(header))
+}
+
+/// Tells `to` what is here, for the decision that view `view` waits for.
+pub(super) fn report(to: Uuid, view: ViewId, report: &Report) -> wire::Message {
+    message(to, StableKind::Gossip, view, report)
+}
+
+/// Tells `to` what was decided.
+pub(super) fn commit(to: Uuid, view: ViewId, commit: &Commit) -> wire::Message {
+    message(to, StableKind::Stability, view, commit)
+}
+
+/// Whether `m` is one of the two.
+pub(super) fn is_ours(m: &Message) -> bool {
+    matches!(m.headers.get(ProtId::STABLE), Some(Header::Stable(_)))
+        && matches!(m.body, Body::Bytes(Some(_)))
+}
+
+/// Reads a payload; `None` if it makes no sense.
+pub(super) fn read(m: &Message) -> Option<Arrived> {
+    let Some(Header::Stable(header)) = m.headers.get(ProtId::STABLE) else { return None };
+    let view = ViewId::from_wire(header.view.as_ref()?)?;
+    let bytes = m.body.as_bytes()?.clone();
+    match header.kind {
+        StableKind::Gossip => Report::from_bytes(bytes).ok().map(|r| Arrived::Report(view, r)),
+        StableKind::Stability => Commit::from_bytes(bytes).ok().map(|c| Arrived::Commit(view, c)),
+    }
+}
+
+impl Cut {
+    fn encode(&self, w: &mut impl Writer) {
+        w.i64(self.upto);
+        self.ahead.encode(w);
+    }
+
+    fn decode(r: &mut Reader) -> Decoded<Self> {
+        let upto = r.i64("cut")?;
+        let ahead = Ranges::decode(r, upto, upto.wrapping_add(2 * MAX_AHEAD))?;
+        Ok(Self { upto, ahead })
+    }
+}
+
+impl Encode for Report {
+    fn encode(&self, w: &mut impl Writer) {
+        w.u8(VERSION);
+        w.u16(self.windows.len() as u16);
+        for h in &self.windows {
+            h.of.encode(w);
+            w.i64(h.low);
+            w.i64(h.delivered);
+            w.i64(h.received);
+            h.missing.encode(w);
+            h.ahead.encode(w);
+            w.u8(u8::from(h.cut.is_some()));
+            if let Some(cut) = &h.cut {
+                cut.encode(w);
+            }
+        }
+    }
+}
+
+impl Decode for Report {
+    fn decode(r: &mut Reader) -> Decoded<Self> {
+        let mut report = Self { windows: Vec::with_capacity(count(r, LEAST_WINDOW)?) };
+        for _ in 0..report.windows.capacity() {
+            let of = Uuid::decode(r)?;
+            let (low, delivered, received) =
+                (r.i64("low")?, r.i64("delivered")?, r.i64("received")?);
+            let span = received.wrapping_sub(delivered);
+            if after(low, delivered) || !(0..=MAX_AHEAD).contains(&span) {
+                return Err(r.error("window", DecodeErrorKind::BadValue));
+            }
+            let missing = Ranges::decode(r, delivered, received)?;
+            let ahead = Ranges::decode(r, delivered, received)?;
+            let cut = match r.u8("cut")? {
+                0 => None,
+                _ => Some(Cut::decode(r)?),
+            };
+            report.windows.push(Holding { of, low, delivered, received, missing, ahead, cut });
+        }
+        Ok(report)
+    }
+}
+
+impl Encode for Commit {
+    fn encode(&self, w: &mut impl Writer) {
+        w.u8(VERSION);
+        w.u16(self.cuts.len() as u16);
+        for (of, cut) in &self.cuts {
+            of.encode(w);
+            cut.encode(w);
+        }
+    }
+}
+
+impl Decode for Commit {
+    fn decode(r: &mut Reader) -> Decoded<Self> {
+        let n = count(r, LEAST_CUT)?;
+        let mut cuts = Vec::with_capacity(n);
+        for _ in 0..n {
+            cuts.push((Uuid::decode(r)?, Cut::decode(r)?));
+        }
+        Ok(Self { cuts })
+    }
+}
+
+/// The number of entries of `least` bytes each that follow.
+fn count(r: &mut Reader, least: usize) -> Decoded<usize> {
+    if r.u8("version")? != VERSION {
+        return Err(r.error("version", DecodeErrorKind::BadValue));
+    }
+    let n = usize::from(r.u16("entries")?);
+    match n * least <= r.remaining() {
+        true => Ok(n),
+        false => Err(r.error("entries", DecodeErrorKind::TooLong(n as u64))),
+    }
+}
