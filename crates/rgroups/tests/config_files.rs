@@ -142,6 +142,14 @@ fn a_property_that_stands_for_an_attribute_yields_to_the_file() {
 }
 
 #[test]
+fn the_property_for_the_address_wins_over_the_file() {
+    let loader = loader().define("jgroups.bind_addr", "127.0.0.1");
+    let file = stack("").replace("<UDP/>", "<UDP bind_addr=\"site_local,loopback\"/>");
+    let config = loader.load_xml(&file).expect("sound");
+    assert_eq!(value(&config, "UDP", "bind_addr"), "127.0.0.1");
+}
+
+#[test]
 fn settings_of_the_command_line_win_and_their_mistakes_are_placed() {
     let config = loader().set("MFC", "max_credits", "1M").load("udp").expect("sound");
     assert_eq!(value(&config, "MFC", "max_credits"), "1000000");

@@ -63,7 +63,8 @@ pub(crate) fn versions(peers: &[Peer]) -> Vec<String> {
 
 /// Warnings that members print in a group that does what the tests do, by a part of their text, and
 /// what they mean.
-const KNOWN_WARNINGS: [(&str, &str); 10] = [
+const KNOWN_WARNINGS: [(&str, &str); 11] = [
+    ("timed out (after", "a machine that is busy lets a joiner wait, and it asks again"),
     ("is in preview state", "JGroups calls NAKACK4 a preview"),
     ("JGRP000015", "a socket buffer is smaller than JGroups asks for"),
     ("buffer of", "a socket buffer is smaller than we ask for"),

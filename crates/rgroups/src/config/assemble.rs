@@ -359,7 +359,9 @@ impl<'a> Assembler<'a> {
         for (property, protocol, attribute) in SYSTEM_PROPERTIES {
             let has = self.out.plan.get(protocol, attribute).is_ok();
             let given = self.out.given.contains_key(&(protocol, attribute.to_owned()));
-            if !has || given {
+            // JGroups yields to the file, except for the address: the files that it ships give one,
+            // and `-Djgroups.bind_addr` is what everybody starts them with.
+            if !has || (given && attribute != "bind_addr") {
                 continue;
             }
             self.asked.insert(property.to_owned());
