@@ -281,7 +281,7 @@ impl Member {
 
     /// A newcomer may learn the names of others a moment after its first view.
     async fn names_known(&self, members: &[Address]) {
-        for _ in 0..100 {
+        for _ in 0..1_000 {
             if members.iter().all(|m| self.channel.name_of(*m).is_some()) {
                 return;
             }
