@@ -101,6 +101,12 @@ pub const ALL: &[Code] = &[
     code("RG0412", None, "the destination is not in the view", ""),
     code("RG0413", None, "a message that the stack cannot carry", "FRAG2 in the stack cuts it"),
     code(
+        "RG0414",
+        None,
+        "the credit of the other members exceeds the memory budget",
+        "lower max_credits of MFC and UFC everywhere, or raise the budget",
+    ),
+    code(
         "RG0420",
         Some("JGRP000011"),
         "a message of somebody who is not in the view",

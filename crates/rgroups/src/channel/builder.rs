@@ -3,7 +3,7 @@
 use super::{Channel, Owner};
 use crate::config::Config;
 use crate::diag::Diagnostics;
-use crate::driver::{Member, Pump, threads};
+use crate::driver::{Budget, Member, Pump, threads};
 use crate::error::ConnectError;
 use crate::events::Events;
 use crate::inbox::{Inbox, Request};
@@ -27,6 +27,8 @@ const CLUSTER_NAME_LIMIT: usize = 32_767;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Default of [`ChannelBuilder::inbound_limit`].
 const INBOUND_LIMIT: u64 = 64_000_000;
+/// Default of [`ChannelBuilder::memory_budget`].
+const MEMORY_BUDGET: u64 = 1_000_000_000;
 
 /// Configures a channel and joins.
 #[derive(Clone, Debug)]
@@ -36,11 +38,18 @@ pub struct ChannelBuilder {
     name: Option<String>,
     discard_own: bool,
     inbound_limit: u64,
+    memory_budget: u64,
 }
 
 impl ChannelBuilder {
     pub(super) fn new(config: Config) -> Self {
-        Self { config, name: None, discard_own: false, inbound_limit: INBOUND_LIMIT }
+        Self {
+            config,
+            name: None,
+            discard_own: false,
+            inbound_limit: INBOUND_LIMIT,
+            memory_budget: MEMORY_BUDGET,
+        }
     }
 
     /// The logical name of the member, for people. Default: the host's name and a number. Need not
@@ -62,6 +71,15 @@ impl ChannelBuilder {
     /// with flow control are never dropped: their senders wait. Default 64 MB.
     pub fn inbound_limit(mut self, bytes: usize) -> Self {
         self.inbound_limit = bytes as u64;
+        self
+    }
+
+    /// How many bytes the program can spare for what it holds. The credit that other members have
+    /// here is theirs by protocol: if nobody reads [`Events`], so much may wait. A view in which it
+    /// is more than this is warned of once, with both numbers; nothing is refused. Smaller
+    /// `max_credits` help. Default 1 GB.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = bytes;
         self
     }
 
@@ -182,8 +200,10 @@ impl ChannelBuilder {
             tracing::warn!(cluster, member, code, "no answers to diagnostics: {e}");
             None
         });
+        let budget = Budget::new(self.memory_budget);
         let shared_with = Arc::clone(&shared);
-        let member = Member::new(node, net, shared_with, self.discard_own, diagnostics, join);
+        let member =
+            Member::new(node, net, shared_with, self.discard_own, diagnostics, budget, join);
         let cluster = bytes::Bytes::copy_from_slice(cluster.as_bytes());
         shared.inbox.push(Request::Command(Command::Connect { cluster }));
         Ok((member, Arc::new(Owner { shared }), joined))

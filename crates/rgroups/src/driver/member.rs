@@ -1,5 +1,6 @@
 //! One member, turn by turn.
 
+use super::budget::Budget;
 use super::calls::Calls;
 use super::complaints::Complaints;
 use super::patience::Patience;
@@ -55,6 +56,7 @@ pub(crate) struct Member {
     shared: Arc<Shared>,
     discard_own: bool,
     diagnostics: Option<Diagnostics>,
+    budget: Budget,
     join: Option<oneshot::Sender<Result<(), String>>>,
     phase: Phase,
     calls: Calls,
@@ -83,6 +85,7 @@ impl Member {
         shared: Arc<Shared>,
         discard_own: bool,
         diagnostics: Option<Diagnostics>,
+        budget: Budget,
         join: oneshot::Sender<Result<(), String>>,
     ) -> Self {
         Self {
@@ -91,6 +94,7 @@ impl Member {
             shared,
             discard_own,
             diagnostics,
+            budget,
             join: Some(join),
             phase: Phase::Running,
             calls: Calls::default(),
@@ -289,6 +293,7 @@ impl Member {
         self.stats.merges += u64::from(view.is_merge());
         let (cluster, member) = (self.shared.cluster.as_str(), self.name());
         tracing::info!(cluster, member, "view {}", self.shared.describe(&view));
+        self.budget.check(&self.shared, &self.node);
         let members: BTreeSet<Uuid> = v.members.iter().copied().collect();
         self.shared.inbox.retain_lines(&members);
         self.max.clear();

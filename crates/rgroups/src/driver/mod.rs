@@ -3,6 +3,7 @@
 //! A [`Member`] does one turn at a time and never blocks in it. Who calls it is the choice of a
 //! driver: [`threads`] gives every member a thread, [`Pump`] lets the caller do it.
 
+mod budget;
 mod calls;
 mod complaints;
 mod invoker;
@@ -11,5 +12,6 @@ mod patience;
 mod report;
 pub(crate) mod threads;
 
+pub(crate) use budget::Budget;
 pub use invoker::Pump;
 pub(crate) use member::Member;

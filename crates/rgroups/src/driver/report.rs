@@ -3,6 +3,7 @@
 use crate::Address;
 use crate::shared::Shared;
 use crate::stats::{Credit, Heard, Inspection, Window};
+use rgroups_core::event::CreditAccount;
 use rgroups_core::node::Node;
 use rgroups_core::{Answer, DropReason, Pool, Query, Time, strangers};
 use std::net::SocketAddr;
@@ -93,6 +94,17 @@ pub(crate) fn founded(shared: &Shared, node: &Node, place: SocketAddr, how: &str
     );
 }
 
+/// The credit accounts of both pools.
+pub(super) fn accounts(node: &Node) -> impl Iterator<Item = CreditAccount> {
+    let lists = [Pool::Multicast, Pool::Unicast].into_iter().filter_map(|pool| {
+        match node.stack().ask(&Query::Credits(pool)) {
+            Some(Answer::Credits(list)) => Some(list),
+            _ => None,
+        }
+    });
+    lists.flatten()
+}
+
 /// Says who makes a send wait.
 pub(crate) fn blocked(shared: &Shared, node: &Node, by: &[Address], since: Duration) {
     let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
@@ -108,14 +120,7 @@ pub(crate) fn blocked(shared: &Shared, node: &Node, by: &[Address], since: Durat
         );
         return;
     }
-    let accounts: Vec<_> = [Pool::Multicast, Pool::Unicast]
-        .into_iter()
-        .filter_map(|pool| match node.stack().ask(&Query::Credits(pool)) {
-            Some(Answer::Credits(list)) => Some(list),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let accounts: Vec<CreditAccount> = accounts(node).collect();
     let one = |m: &Address| {
         // The poorer of the two accounts is the one that blocks.
         let account = accounts.iter().filter(|a| a.peer == m.0).min_by_key(|a| a.shown);
