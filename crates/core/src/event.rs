@@ -71,8 +71,13 @@ pub enum Event {
     WhoHas(Uuid),
     /// Down from discovery to the transport: the address book has news of this member.
     AddressLearned(Uuid),
-    /// Up from MERGE3 to GMS: these differing views exist, by the member that reported each.
-    MergeViews(Vec<(Uuid, View)>),
+    /// Up from MERGE3 to GMS: differing views exist.
+    MergeViews {
+        /// These, by the member that was asked and has told each.
+        views: Vec<(Uuid, View)>,
+        /// Which view others, who were not asked, announced before.
+        announced: Vec<(Uuid, ViewId)>,
+    },
     /// Down from GMS to MERGE3: announce the view at once.
     AnnounceView,
     /// Up from the edge: the suspect's own address refuses connections on every port; nobody
@@ -119,6 +124,9 @@ pub enum Event {
     FetchState(FetchState),
     /// Down, from the entry layer to state transfer: the application's answer to a request.
     AnswerState(AnswerState),
+    /// Down, from GMS at a merge: so much was sent by these members, whose windows go on where they
+    /// are. What is missing of it is asked for.
+    SentSoFar(Digest),
 }
 
 /// Why members are looked for.

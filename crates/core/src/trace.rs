@@ -1,6 +1,7 @@
 //! Facts, each stated once, where it happens. The simulator's oracles, transcripts, logs and
 //! counters are all made from these.
 
+use crate::event::WindowKind;
 use crate::{Pool, Uuid, ViewId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -38,6 +39,10 @@ pub enum Trace {
         count: u32,
         /// First and last number asked for.
         range: (i64, i64),
+        /// In which kind of window they are missing.
+        window: WindowKind,
+        /// Up to which number that window has delivered.
+        delivered: i64,
     },
     /// A message was sent again.
     Retransmitted {

@@ -42,8 +42,10 @@ pub struct SentMessage {
     pub sender: Life,
     /// To whom; `None`: to all.
     pub to: Option<Uuid>,
-    /// In order, as opposed to out of band.
+    /// In order, as opposed to out of band and unreliable.
     pub ordered: bool,
+    /// Sent again when lost.
+    pub reliable: bool,
     /// The sender gets a copy of its multicast.
     pub loopback: bool,
     /// Bytes.
@@ -120,6 +122,8 @@ pub enum What {
     Trace(Trace),
     /// The network changed.
     Network(String),
+    /// Some nodes do not reach some others (`true`), or all reach all again.
+    Split(bool),
     /// Sampled: accounts of flow control.
     Credits(Pool, Vec<CreditAccount>),
     /// Sampled: windows.
@@ -135,10 +139,28 @@ pub enum What {
         /// Who lacks some, and up to where it has them.
         behind: Vec<(Uuid, i64)>,
     },
+    /// Sampled: bytes of messages that are not complete yet.
+    Assembling(u64),
+    /// Sampled: connections that are open. At the end of a process, when it says that it is done,
+    /// also whether it still waits for a timer.
+    Handles {
+        /// Connections that it has not closed.
+        connections: usize,
+        /// It wants to be woken.
+        timer: bool,
+    },
+    /// Sampled at rest: requests to join or leave, suspicions and merges that GMS is not done with.
+    RequestsPending(u64),
     /// Sampled at rest: sends that were neither admitted nor refused.
     TokensOutstanding(u64),
-    /// A datagram larger than the protocol allows was sent.
-    OversizedDatagram(usize),
+    /// A packet larger than the configured maximum was sent.
+    OversizedPacket(usize),
+    /// An unreliable message left a second time for the same destination.
+    SentAgain(MessageId),
+    /// The application has taken the next message from its stream.
+    Taken(MessageId),
+    /// Sampled at rest and at the end of a process: numbers that it was asked for and did not have.
+    Unserved(u64),
     /// Too much happened without time passing.
     Livelock,
     /// A stack panicked.

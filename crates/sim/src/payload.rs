@@ -28,6 +28,13 @@ pub fn read(bytes: &[u8]) -> Option<MessageId> {
     (mark == MARK && whole).then_some(message)
 }
 
+/// The messages whose payloads begin somewhere in these bytes.
+pub fn found_in(bytes: &[u8]) -> impl Iterator<Item = MessageId> + '_ {
+    let mark = MARK.to_be_bytes();
+    let begins = bytes.windows(SMALLEST).filter(move |w| w[..mark.len()] == mark);
+    begins.map(|w| MessageId(u32::from_be_bytes([w[4], w[5], w[6], w[7]])))
+}
+
 fn filler(message: MessageId, at: usize) -> u8 {
     (message.0 as usize).wrapping_mul(131).wrapping_add(at.wrapping_mul(7)).wrapping_add(at >> 8)
         as u8

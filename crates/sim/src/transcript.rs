@@ -111,6 +111,8 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
         What::Garbled { from, why } => write!(w, "garbled delivery of {}: {why}", h.name_of(*from)),
         What::Trace(t) => write_trace(w, t, h),
         What::Network(what) => write!(w, "{what}"),
+        What::Split(true) => write!(w, "split"),
+        What::Split(false) => write!(w, "whole"),
         What::Credits(pool, list) => {
             write!(w, "{} credits", pool_name(*pool))?;
             list.iter().try_for_each(|a| write!(w, " {}={}", h.name_of(a.peer), a.shown))
@@ -131,7 +133,16 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
             behind.iter().try_for_each(|(m, n)| write!(w, " {}@{n}", h.name_of(*m)))
         }
         What::TokensOutstanding(n) => write!(w, "{n} sends unresolved"),
-        What::OversizedDatagram(n) => write!(w, "datagram of {n} bytes"),
+        What::OversizedPacket(n) => write!(w, "packet of {n} bytes"),
+        What::SentAgain(m) => write!(w, "sends #{} again, which is unreliable", m.0),
+        What::Taken(m) => write!(w, "takes #{}", m.0),
+        What::Assembling(n) => write!(w, "{n} bytes not complete"),
+        What::Handles { connections, timer: false } => write!(w, "{connections} connections"),
+        What::Handles { connections, timer: true } => {
+            write!(w, "{connections} connections, a timer")
+        }
+        What::RequestsPending(n) => write!(w, "{n} requests pending"),
+        What::Unserved(n) => write!(w, "{n} numbers were asked of it in vain"),
         What::Livelock => write!(w, "livelock"),
         What::Panicked(why) => write!(w, "panicked: {why}"),
         What::Phase(p) => write!(w, "== {}", phase_name(*p)),
@@ -146,7 +157,7 @@ fn write_trace(w: &mut String, t: &Trace, h: &History) -> std::fmt::Result {
         }
         Trace::Multicast { seqno } => write!(w, "multicast {seqno}"),
         Trace::Unicast { to, seqno } => write!(w, "unicast {seqno} to {}", n(to)),
-        Trace::XmitRequested { from, of, count, range: (first, last) } => {
+        Trace::XmitRequested { from, of, count, range: (first, last), .. } => {
             write!(w, "asks {} for {count} of {} in {first}-{last}", n(from), n(of))
         }
         Trace::Retransmitted { to: Some(to), of, seqno } => {

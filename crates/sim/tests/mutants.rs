@@ -1,6 +1,7 @@
 //! The swarm is worth something if it notices protocols that are wrong: each deliberate fault must
-//! be caught within 200 seeds. (A delta view on the wrong base needs a lost view and is shown by the
-//! tests of GMS: reliable multicast below it loses none.)
+//! be caught within 200 seeds. A difference to a view that a member does not have needs a member
+//! that missed a view, which reliable multicast does not let happen: it is the one that was excluded
+//! and still hears those who excluded it.
 #![cfg(feature = "mutants")]
 
 use rgroups_core::mutants::Mutant;
@@ -33,4 +34,9 @@ fn a_window_that_is_purged_too_early_is_noticed() {
 #[test]
 fn a_view_that_is_skipped_is_noticed() {
     assert!(caught(Mutant::ViewSkipped, Profile::Churn));
+}
+
+#[test]
+fn a_difference_that_is_applied_to_the_wrong_view_is_noticed() {
+    assert!(caught(Mutant::DeltaOnWrongBase, Profile::OneWay));
 }

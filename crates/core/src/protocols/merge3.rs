@@ -65,6 +65,8 @@ const MAX_REPORTS: usize = 4096;
 struct Asking {
     awaited: BTreeSet<Uuid>,
     views: BTreeMap<Uuid, View>,
+    /// Which view each member announced before.
+    announced: BTreeMap<Uuid, ViewId>,
 }
 
 /// The protocol. See the module documentation.
@@ -201,8 +203,9 @@ impl Merge3 {
         let Some(own) = cx.group().view.clone() else { return };
         let local = cx.local();
         let mut by_view: BTreeMap<ViewId, Uuid> = BTreeMap::new();
-        for (m, id) in core::mem::take(&mut self.reports) {
-            by_view.entry(id).or_insert(m);
+        let announced = core::mem::take(&mut self.reports);
+        for (m, id) in &announced {
+            by_view.entry(*id).or_insert(*m);
         }
         by_view.entry(own.id).or_insert(local);
         if by_view.len() < 2 || self.asking.is_some() {
@@ -217,7 +220,7 @@ impl Merge3 {
             cx.send_down(message(Some((*m).into()), Merge3Header::ViewRequest, Body::Empty));
         }
         let views = [(local, View::clone(&own))].into_iter().collect();
-        self.asking = Some(Asking { awaited, views });
+        self.asking = Some(Asking { awaited, views, announced });
         cx.arm(REPORTS, cx.now + (self.check_interval() / 10).min(REPORT_WAIT));
     }
 
@@ -242,7 +245,11 @@ impl Merge3 {
         let ids: BTreeSet<ViewId> = asking.views.values().map(|v| v.id).collect();
         if ids.len() > 1 {
             self.merges += 1;
-            cx.raise(Dir::Up, Event::MergeViews(asking.views.into_iter().collect()));
+            let others =
+                asking.announced.into_iter().filter(|(m, _)| !asking.views.contains_key(m));
+            let announced = others.collect();
+            let views = asking.views.into_iter().collect();
+            cx.raise(Dir::Up, Event::MergeViews { views, announced });
         }
     }
 
@@ -423,7 +430,7 @@ mod tests {
 
     fn merges(s: &Solo) -> usize {
         let above = s.above.lock().unwrap();
-        above.iter().filter(|(_, e)| matches!(e, Event::MergeViews(_))).count()
+        above.iter().filter(|(_, e)| matches!(e, Event::MergeViews { .. })).count()
     }
 
     #[test]

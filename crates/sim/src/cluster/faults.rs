@@ -192,6 +192,7 @@ impl Cluster {
         self.network.partition(hosts);
         let groups: Vec<String> = groups.iter().map(|g| g.join(" ")).collect();
         self.record(None, What::Network(format!("cut {}", groups.join(" | "))));
+        self.note_split();
     }
 
     /// Nothing gets from `from` to `to` any more.
@@ -199,6 +200,7 @@ impl Cluster {
         if let (Some(a), Some(b)) = (self.host(from), self.host(to)) {
             self.network.cut(a, b);
             self.record(None, What::Network(format!("cut {from} > {to}")));
+            self.note_split();
         }
     }
 
@@ -206,7 +208,13 @@ impl Cluster {
     pub fn heal(&mut self) {
         self.network.heal();
         self.record(None, What::Network("heal".into()));
+        self.note_split();
         self.with_streams(|s, around| s.healed(around));
+    }
+
+    fn note_split(&mut self) {
+        let split = self.network.is_split();
+        self.record(None, What::Split(split));
     }
 
     /// Resets all connections of the node, as a failing network does.

@@ -57,6 +57,8 @@ pub(super) struct Process {
 pub(super) struct Unread {
     pub(super) from: Uuid,
     pub(super) bytes: u64,
+    /// Which it is, if it is whole.
+    pub(super) message: Option<MessageId>,
     pub(super) receipt: Vec<Consumed>,
     pub(super) question: Option<Question>,
 }

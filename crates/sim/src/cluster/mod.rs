@@ -9,6 +9,7 @@
 //! cluster.partition(&[&["A"], &["B"]]);
 //! ```
 
+mod copies;
 mod faults;
 mod member;
 mod sampling;
@@ -23,6 +24,7 @@ use crate::history::{Fact, History, MessageId, SentMessage, What};
 use crate::network::{Host, Link, Network};
 use crate::payload;
 use crate::transcript::Transcript;
+use copies::UnreliableCopies;
 pub use member::Appetite;
 use member::{Member, Process};
 use rgroups_core::node::{Node, RawEvent};
@@ -82,6 +84,9 @@ pub struct Outgoing {
     pub size: usize,
     /// Out of band.
     pub oob: bool,
+    /// Neither numbered nor sent again, and not subject to flow control: a lost one would take its
+    /// credit with it. Below the size at which messages are cut.
+    pub unreliable: bool,
     /// The sender of a multicast gets it too.
     pub loopback: bool,
     /// Refuse instead of waiting.
@@ -100,6 +105,7 @@ impl Outgoing {
             to: to.map(str::to_owned),
             size,
             oob: false,
+            unreliable: false,
             loopback: true,
             try_only: false,
             within: None,
@@ -135,6 +141,8 @@ pub struct Cluster {
     streams: Streams,
     history: History,
     transcript: Transcript,
+    unreliable: UnreliableCopies,
+    packet_limit: usize,
     /// Happenings since time last passed.
     standing_still: u32,
     halted: bool,
@@ -161,6 +169,8 @@ impl Cluster {
             streams: Streams::new(settings.kernel),
             history: History::default(),
             transcript: Transcript::new(settings.keep_lines),
+            unreliable: UnreliableCopies::default(),
+            packet_limit: settings.plan.transport().map_or(usize::MAX, |t| t.max_size()),
             standing_still: 0,
             halted: false,
             busy: 0,
@@ -266,13 +276,18 @@ impl Cluster {
         if m.oob {
             message.flags |= Flags::OOB;
         }
+        if m.unreliable {
+            message.flags |= Flags::NO_RELIABILITY | Flags::NO_FC;
+            self.unreliable.expect(id);
+        }
         if !m.loopback {
             message.hints |= Hints::DONT_LOOPBACK;
         }
         self.history.messages.push(SentMessage {
             sender,
             to,
-            ordered: !m.oob,
+            ordered: !m.oob && !m.unreliable,
+            reliable: !m.unreliable,
             loopback: m.loopback,
             size: m.size,
         });
@@ -404,7 +419,18 @@ impl Cluster {
 impl What {
     /// Samples are for the oracles, not for readers.
     pub(crate) fn is_sample(&self) -> bool {
-        matches!(self, What::Credits(..) | What::Windows(_) | What::Unread(_))
+        matches!(
+            self,
+            What::Credits(..)
+                | What::Windows(_)
+                | What::Unread(_)
+                | What::Split(_)
+                | What::Taken(_)
+                | What::Unserved(_)
+                | What::Assembling(_)
+                | What::Handles { .. }
+                | What::RequestsPending(_)
+        )
     }
 }
 

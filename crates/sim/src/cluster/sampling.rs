@@ -26,19 +26,27 @@ impl Cluster {
                     samples.push(What::Credits(pool, list));
                 }
             }
+            samples.push(What::Assembling(assembling(stack)));
             samples.push(What::Unread(process.unread_bytes()));
+            let connections = self.streams.open_at(life);
+            samples.push(What::Handles { connections, timer: true });
             for what in samples {
                 self.record(Some(life), what);
             }
         }
     }
 
-    /// Notes how many sends of each running node are unresolved.
-    pub fn sample_tokens(&mut self) {
+    /// Notes what must be nothing at rest: sends of each running node that are unresolved, and
+    /// numbers that it was asked for in vain.
+    pub fn sample_rest(&mut self) {
         for i in 0..self.members.len() {
             let Some(process) = self.members[i].process.as_ref() else { continue };
-            let (life, n) = (process.life, process.node.stack().tokens_outstanding());
-            self.record(Some(life), What::TokensOutstanding(n));
+            let (life, stack) = (process.life, process.node.stack());
+            let (tokens, unserved) = (stack.tokens_outstanding(), unserved(stack));
+            let pending = gauge(stack, &["view_handler_size", "merge_in_progress"]);
+            self.record(Some(life), What::TokensOutstanding(tokens));
+            self.record(Some(life), What::Unserved(unserved));
+            self.record(Some(life), What::RequestsPending(pending));
         }
     }
 
@@ -71,6 +79,30 @@ impl Cluster {
             })
             .collect()
     }
+}
+
+/// How many numbers reliable multicast was asked for and did not have.
+pub(super) fn unserved(stack: &Stack) -> u64 {
+    gauge(stack, &["not_found"])
+}
+
+/// The sum of what all layers report under these names.
+fn gauge(stack: &Stack, names: &[&str]) -> u64 {
+    let mut sum = 0;
+    stack.inspect(&mut |_, name, value| {
+        if names.contains(&name) {
+            sum += value;
+        }
+    });
+    sum
+}
+
+fn assembling(stack: &Stack) -> u64 {
+    let of = |m: &Uuid| match stack.ask(&Query::Reassembling(*m)) {
+        Some(Answer::Bytes(bytes)) => bytes,
+        _ => 0,
+    };
+    stack.group().members().iter().map(of).sum()
 }
 
 fn windows(stack: &Stack) -> Vec<WindowGauge> {

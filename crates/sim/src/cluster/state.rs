@@ -81,7 +81,13 @@ impl Cluster {
         let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) else { return };
         let state: Vec<u8> = p.contents.iter().flat_map(|m| m.0.to_be_bytes()).collect();
         let question = Some(Question { request, by, state: state.into() });
-        p.unread.push_back(Unread { from: by, bytes: 0, receipt: Vec::new(), question });
+        p.unread.push_back(Unread {
+            from: by,
+            bytes: 0,
+            message: None,
+            receipt: Vec::new(),
+            question,
+        });
         self.consume(life);
     }
 

@@ -1,5 +1,6 @@
 //! One turn of one node: all input that has arrived, then timers, then what the node wants done.
 
+use super::copies::Way;
 use super::member::{Appetite, Unread};
 use super::{Cluster, Happening};
 use crate::addresses;
@@ -12,8 +13,8 @@ use rgroups_core::node::{Cast, Node, RawEvent, RawOp};
 use rgroups_core::{AppEvent, Command, Delivery, Duration, OpId, Time, Trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The largest UDP payload.
-const LARGEST_DATAGRAM: usize = 65_507;
+/// On connections the length goes before the packet.
+const LENGTH_PREFIX: usize = 4;
 
 /// How a process came to its end within a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,13 @@ impl Cluster {
         let Some(ending) = ending else { return };
         let Some(process) = self.member_of(life).and_then(|m| m.process.as_ref()) else { return };
         let unresolved = process.node.stack().tokens_outstanding();
+        let unserved = super::sampling::unserved(process.node.stack());
+        let timer = process.node.poll_deadline().is_some();
+        let connections = self.streams.open_at(life);
+        if ending != Ending::Failed {
+            self.record(Some(life), What::Handles { connections, timer });
+        }
+        self.record(Some(life), What::Unserved(unserved));
         self.record(Some(life), What::TokensOutstanding(unresolved));
         let confirmed = ending == Ending::Left { confirmed: true };
         self.record(Some(life), What::Left { confirmed });
@@ -112,9 +120,20 @@ impl Cluster {
         }
         while let Some(op) = self.node_of(life)?.poll_raw() {
             match op {
-                RawOp::Datagram { to, bytes } => self.send_datagram(host, to, &bytes),
+                RawOp::Datagram { to, bytes } => {
+                    let address = match to {
+                        Cast::Group | Cast::Discovery => None,
+                        Cast::To(address) => Some(address),
+                    };
+                    self.watch_packet(life, Way::Datagram(address), &bytes);
+                    self.send_datagram(host, to, &bytes);
+                }
                 RawOp::Finished => ending = ending.or(Some(Ending::Left { confirmed: false })),
                 op @ (RawOp::Connect { .. } | RawOp::Write { .. } | RawOp::Close { .. }) => {
+                    if let RawOp::Write { conn, bytes } = &op {
+                        let length = bytes.len().min(LENGTH_PREFIX);
+                        self.watch_packet(life, Way::Connection(*conn), &bytes[length..]);
+                    }
                     self.with_streams(|s, around| s.op(host, life, op, around));
                 }
             }
@@ -170,7 +189,8 @@ impl Cluster {
         let Delivery { from, multicast, messages } = delivery;
         for m in messages {
             let bytes = m.body.as_bytes().cloned().unwrap_or_default();
-            let what = match payload::read(&bytes) {
+            let named = payload::read(&bytes);
+            let what = match named {
                 Some(id) if (id.0 as usize) < self.history.messages.len() => {
                     if self.history.message(id).size.max(payload::SMALLEST) == bytes.len() {
                         What::Delivered { message: id, from, multicast }
@@ -181,10 +201,16 @@ impl Cluster {
                 Some(_) => What::Garbled { from, why: "a message that nobody sent" },
                 None => What::Garbled { from, why: "the content is wrong" },
             };
+            let sound = matches!(what, What::Delivered { .. });
             self.record(Some(life), what);
             let single = Delivery { from, multicast, messages: vec![m] };
-            let receipt = single.consumed();
-            let unread = Unread { from, bytes: bytes.len() as u64, receipt, question: None };
+            let unread = Unread {
+                from,
+                bytes: bytes.len() as u64,
+                message: named.filter(|_| sound),
+                receipt: single.consumed(),
+                question: None,
+            };
             if let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) {
                 if let (true, Some(id)) = (multicast, payload::read(&bytes)) {
                     p.contents.push(id);
@@ -206,9 +232,10 @@ impl Cluster {
                 if process.unread.is_empty() {
                     return;
                 }
-                for u in std::mem::take(&mut process.unread) {
-                    member.take(u);
-                }
+                let all = std::mem::take(&mut process.unread);
+                let taken: Vec<MessageId> = all.iter().filter_map(|u| u.message).collect();
+                all.into_iter().for_each(|u| member.take(u));
+                taken.into_iter().for_each(|m| self.record(Some(life), What::Taken(m)));
                 let delay = self.settings.turn_delay;
                 self.wake(life, delay);
             }
@@ -235,17 +262,25 @@ impl Cluster {
             return;
         }
         if let Some(u) = process.unread.pop_front() {
+            let taken = u.message;
             member.take(u);
+            taken.into_iter().for_each(|m| self.record(Some(life), What::Taken(m)));
             self.wake(life, delay);
         }
         self.consume(life);
     }
 
-    fn send_datagram(&mut self, from: Host, to: Cast, packet: &Bytes) {
-        if packet.len() > LARGEST_DATAGRAM {
-            let life = self.members[from.0].process.as_ref().map(|p| p.life);
-            self.record(life, What::OversizedDatagram(packet.len()));
+    /// Notes what a packet must not be: too large, or an unreliable message again.
+    fn watch_packet(&mut self, life: Life, way: Way, packet: &[u8]) {
+        if packet.len() > self.packet_limit {
+            self.record(Some(life), What::OversizedPacket(packet.len()));
         }
+        for m in self.unreliable.leave(way, packet) {
+            self.record(Some(life), What::SentAgain(m));
+        }
+    }
+
+    fn send_datagram(&mut self, from: Host, to: Cast, packet: &Bytes) {
         match to {
             Cast::Group | Cast::Discovery => {
                 for i in 0..self.members.len() {

@@ -8,7 +8,7 @@ use crate::transcript;
 use rgroups_core::{Trace, Uuid};
 use std::collections::BTreeSet;
 
-/// Checks B1 (with A10), B2 and F6 where the run has the phases for it.
+/// Checks A10, B1, B2 and F6 where the run has the phases for it.
 #[must_use]
 pub fn check(h: &History) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -16,6 +16,10 @@ pub fn check(h: &History) -> Vec<Violation> {
         found.extend(one_view(h, converged));
         found.extend(no_stuck_mode(h, converged));
     }
+    for phase in [Phase::Converged, Phase::AtRest, Phase::End] {
+        found.extend(h.phase(phase).into_iter().flat_map(|at| no_ghosts(h, at)));
+    }
+    found.extend(no_requests(h));
     found.extend(calls_ended(h));
     if h.phase(Phase::Closed).is_some() {
         found.extend(leaves_ended(h));
@@ -74,6 +78,25 @@ fn one_view(h: &History, position: usize) -> Vec<Violation> {
     found
 }
 
+/// A10: at rest no view contains a process that is not alive.
+fn no_ghosts(h: &History, position: usize) -> Vec<Violation> {
+    let gone = |m: &Uuid| match h.life_of(*m) {
+        Some(life) => h.end_of(life).is_some_and(|end| end < position),
+        None => true,
+    };
+    let mut found = Vec::new();
+    for life in alive_at(h, position) {
+        let views = h.views_of(life);
+        let Some((_, v)) = views.iter().rev().find(|(i, _)| *i < position) else { continue };
+        if let Some(ghost) = v.members.iter().find(|m| gone(m)) {
+            let (who, shown) = (h.name(life), transcript::view(v, h));
+            let text = format!("{who} is in {shown}, and {} is gone", h.name_of(*ghost));
+            found.push(Violation::new("A10", text));
+        }
+    }
+    found
+}
+
 fn no_stuck_mode(h: &History, position: usize) -> Vec<Violation> {
     const TRANSIENT: [&str; 4] = ["joining", "leaving", "merging", "suspended"];
     let mut found = Vec::new();
@@ -89,6 +112,16 @@ fn no_stuck_mode(h: &History, position: usize) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// B2: at rest nobody has anything left to do about the membership.
+fn no_requests(h: &History) -> Vec<Violation> {
+    let pending = h.facts.iter().filter_map(|f| match f.what {
+        What::RequestsPending(n) if n > 0 => Some((f.life?, n)),
+        _ => None,
+    });
+    let told = |(life, n)| format!("{} is not done with {n} requests", h.name(life));
+    pending.map(|p| Violation::new("B2", told(p))).collect()
 }
 
 /// F6: at rest no call is pending.
@@ -144,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ghost_in_the_view_breaks_b1() {
+    fn a_ghost_in_the_view_breaks_a10() {
         let mut h = together();
         push(&mut h, C, What::Died { power_off: true });
         phase(&mut h, Phase::Converged);
-        assert_eq!(names(&check(&h)), ["B1"]);
+        assert_eq!(names(&check(&h)), ["B1", "A10"]);
     }
 
     #[test]
@@ -156,6 +189,13 @@ mod tests {
         let mut h = together();
         push(&mut h, A, What::Trace(Trace::Membership { state: "merging" }));
         phase(&mut h, Phase::Converged);
+        assert_eq!(names(&check(&h)), ["B2"]);
+    }
+
+    #[test]
+    fn a_request_that_is_never_done_breaks_b2() {
+        let mut h = together();
+        push(&mut h, A, What::RequestsPending(1));
         assert_eq!(names(&check(&h)), ["B2"]);
     }
 

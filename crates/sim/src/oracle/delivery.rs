@@ -1,17 +1,20 @@
 //! C: reliable delivery. Exactly once, in order, without gaps, between members that stay together.
+//!
+//! C10 says that callbacks for ordered messages of one sender do not overlap. There are no callbacks
+//! here: an application takes its messages from one stream, one after the other. What is left of it,
+//! and checked, is that they are taken in the order in which they were delivered.
 
-use super::Violation;
-use super::convergence::alive_at;
+use super::{Conditions, Violation, validity};
 use crate::connections::Life;
-use crate::history::{History, MessageId, Phase, SentMessage, What};
+use crate::history::{History, MessageId, What};
 use rgroups_core::{SendResult, Uuid, View, ViewId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Checks C1 to C9 as far as a history shows them. C5 to C8 need the phase
-/// [`Phase::AtRest`]: before it, a message may still be under way.
+/// Checks C1 to C10. That something is never delivered is seen in the phase
+/// [`AtRest`](crate::history::Phase::AtRest) only: before it, a message may still be under way.
 #[must_use]
-pub fn check(h: &History) -> Vec<Violation> {
+pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
     let accepted = accepted(h);
     let lives: Vec<Course> = h.all_lives().map(|l| Course::of(h, l)).collect();
     let mut found = Vec::new();
@@ -19,26 +22,26 @@ pub fn check(h: &History) -> Vec<Violation> {
         found.extend(integrity(h, course));
         found.extend(fifo(h, course));
         found.extend(from_members_only(h, course));
-        found.extend(no_gap(h, course, &accepted));
+        found.extend(no_gap(h, course, &lives, &accepted));
+        found.extend(unreliable_once(h, course, c));
+        found.extend(one_at_a_time(h, course));
     }
-    if let Some(rest) = h.phase(Phase::AtRest) {
-        found.extend(validity(h, &lives, &accepted, rest));
-    }
-    found.extend(quiet_wire(h));
+    found.extend(sent_again(h));
+    found.extend(validity::check(h, &lives, &accepted, c.bounds.as_ref()));
     found
 }
 
 /// What one incarnation saw.
-struct Course {
-    life: Life,
-    id: Uuid,
+pub(super) struct Course {
+    pub(super) life: Life,
+    pub(super) id: Uuid,
     views: Vec<(usize, Arc<View>)>,
-    deliveries: Vec<Delivered>,
+    pub(super) deliveries: Vec<Delivered>,
 }
 
-struct Delivered {
-    at: usize,
-    message: MessageId,
+pub(super) struct Delivered {
+    pub(super) at: usize,
+    pub(super) message: MessageId,
     from: Uuid,
     multicast: bool,
 }
@@ -54,21 +57,26 @@ impl Course {
         Course { life, id: h.id(life), views: h.views_of(life), deliveries: deliveries.collect() }
     }
 
-    fn view_at(&self, position: usize) -> Option<&Arc<View>> {
+    pub(super) fn view_at(&self, position: usize) -> Option<&Arc<View>> {
         let after = self.views.partition_point(|(i, _)| *i < position);
         after.checked_sub(1).map(|i| &self.views[i].1)
     }
 
     /// The view that was installed before this one.
-    fn view_before(&self, id: ViewId) -> Option<ViewId> {
+    pub(super) fn view_before(&self, id: ViewId) -> Option<ViewId> {
         let at = self.views.iter().position(|(_, v)| v.id == id)?;
         self.views.get(at.checked_sub(1)?).map(|(_, v)| v.id)
     }
 
-    fn views_between(&self, from: usize, to: usize) -> &[(usize, Arc<View>)] {
+    pub(super) fn views_between(&self, from: usize, to: usize) -> &[(usize, Arc<View>)] {
         let first = self.views.partition_point(|(i, _)| *i < from);
         let end = self.views.partition_point(|(i, _)| *i < to);
         &self.views[first..end.max(first)]
+    }
+
+    /// How many views were installed before this position.
+    pub(super) fn views_before(&self, position: usize) -> usize {
+        self.views.partition_point(|(i, _)| *i < position)
     }
 
     /// Whether no view excluded `other` meanwhile: what was promised before goes on.
@@ -105,7 +113,13 @@ fn accepted(h: &History) -> BTreeMap<MessageId, usize> {
     accepted
 }
 
-fn violation(h: &History, invariant: &'static str, at: Life, m: MessageId, why: &str) -> Violation {
+pub(super) fn violation(
+    h: &History,
+    invariant: &'static str,
+    at: Life,
+    m: MessageId,
+    why: &str,
+) -> Violation {
     let sender = h.name(h.message(m).sender);
     Violation::new(invariant, format!("#{} of {sender} at {}: {why}", m.0, h.name(at)))
 }
@@ -133,7 +147,9 @@ fn integrity(h: &History, course: &Course) -> Vec<Violation> {
         if sent.sender == course.life && sent.to.is_none() && !sent.loopback {
             wrong("delivered to its sender, who did not want it");
         }
-        if seen.insert(d.message, d.at).is_some_and(|before| course.kept(d.from, before, d.at)) {
+        if sent.reliable
+            && seen.insert(d.message, d.at).is_some_and(|before| course.kept(d.from, before, d.at))
+        {
             wrong("delivered twice");
         }
     }
@@ -167,8 +183,13 @@ fn from_members_only(h: &History, course: &Course) -> Vec<Violation> {
         .collect()
 }
 
-/// C3: between two delivered messages of one epoch nothing is missing.
-fn no_gap(h: &History, course: &Course, accepted: &BTreeMap<MessageId, usize>) -> Vec<Violation> {
+/// C3: between two delivered messages of one epoch nothing is missing that was sent in that epoch.
+fn no_gap(
+    h: &History,
+    course: &Course,
+    lives: &[Course],
+    accepted: &BTreeMap<MessageId, usize>,
+) -> Vec<Violation> {
     let mut last: BTreeMap<(Uuid, bool), &Delivered> = BTreeMap::new();
     let mut found = Vec::new();
     for d in course.deliveries.iter().filter(|d| h.message(d.message).ordered) {
@@ -182,7 +203,9 @@ fn no_gap(h: &History, course: &Course, accepted: &BTreeMap<MessageId, usize>) -
                 && h.id(sent.sender) == d.from
                 && if d.multicast { sent.to.is_none() } else { sent.to == Some(course.id) }
                 && (sent.sender != course.life || sent.loopback || sent.to.is_some())
-                && accepted.contains_key(m)
+                && accepted.get(m).is_some_and(|at| {
+                    validity::stay_together(&lives[sent.sender.0], course, *at, d.at)
+                })
         });
         if let Some(m) = missing {
             let why = format!("skipped between #{} and #{}", before.message.0, d.message.0);
@@ -192,102 +215,60 @@ fn no_gap(h: &History, course: &Course, accepted: &BTreeMap<MessageId, usize>) -
     found
 }
 
-/// C5 to C8: what a member accepted is delivered to every member that stays with it.
-fn validity(
-    h: &History,
-    lives: &[Course],
-    accepted: &BTreeMap<MessageId, usize>,
-    rest: usize,
-) -> Vec<Violation> {
-    let alive = alive_at(h, rest);
-    let mut delivered: BTreeSet<(Life, MessageId)> = BTreeSet::new();
-    for course in lives {
-        for d in course.deliveries.iter().filter(|d| d.at < rest) {
-            delivered.insert((course.life, d.message));
-        }
+/// C9: an unreliable message arrives at most once, unless the network itself made two of it: it has
+/// no number by which a copy could be known.
+fn unreliable_once(h: &History, course: &Course, c: &Conditions) -> Vec<Violation> {
+    if c.duplication {
+        return Vec::new();
     }
+    let mut seen = BTreeMap::new();
+    let unreliable = course.deliveries.iter().filter(|d| !h.message(d.message).reliable);
+    let again = unreliable.filter(|d| seen.insert(d.message, d.at).is_some());
+    again
+        .map(|d| violation(h, "C9", course.life, d.message, "unreliable, delivered twice"))
+        .collect()
+}
+
+/// C9: nobody sends an unreliable message again.
+fn sent_again(h: &History) -> Vec<Violation> {
+    let again = h.facts.iter().filter_map(|f| match f.what {
+        What::SentAgain(m) => Some((f.life?, m)),
+        _ => None,
+    });
+    again.map(|(life, m)| violation(h, "C9", life, m, "unreliable, sent again")).collect()
+}
+
+/// C10: of the ordered messages of one sender to one kind of destination the application takes the
+/// one that was delivered first.
+fn one_at_a_time(h: &History, course: &Course) -> Vec<Violation> {
+    let mut waiting: BTreeMap<(Uuid, bool), VecDeque<MessageId>> = BTreeMap::new();
     let mut found = Vec::new();
-    for (m, admitted) in accepted.iter().filter(|(_, at)| **at < rest) {
-        let sent = h.message(*m);
-        if !alive.contains(&sent.sender) {
-            continue;
-        }
-        for to in receivers(h, sent, &alive) {
-            let (s, p) = (&lives[sent.sender.0], &lives[to.0]);
-            if stay_together(s, p, *admitted, rest) && !delivered.contains(&(to, *m)) {
-                let kind = if sent.ordered { "C5" } else { "C8" };
-                found.push(violation(h, kind, to, *m, "never delivered"));
+    for (_, f) in h.facts_of(course.life) {
+        match f.what {
+            What::Delivered { message, from, multicast } if h.message(message).ordered => {
+                waiting.entry((from, multicast)).or_default().push_back(message);
             }
+            What::Taken(m) if h.message(m).ordered => {
+                let sent = h.message(m);
+                let line = waiting.get_mut(&(h.id(sent.sender), sent.to.is_none()));
+                if line.and_then(VecDeque::pop_front) != Some(m) {
+                    found.push(violation(h, "C10", course.life, m, "taken out of its turn"));
+                }
+            }
+            _ => {}
         }
     }
     found
-}
-
-fn receivers(h: &History, sent: &SentMessage, alive: &[Life]) -> Vec<Life> {
-    let wanted = |l: &&Life| match sent.to {
-        Some(to) => h.id(**l) == to,
-        None => **l != sent.sender || sent.loopback,
-    };
-    alive.iter().filter(wanted).copied().collect()
-}
-
-/// Whether `s` and `p` are in common views from `from` to `to`, no merge between them. When `p` is
-/// in the view of `s` already and `p` is about to install it, that counts.
-fn stay_together(s: &Course, p: &Course, from: usize, to: usize) -> bool {
-    if s.life == p.life {
-        return s.views_between(from, to).iter().all(|(_, v)| v.contains(s.id));
-    }
-    // A merge joins what was apart, unless both came to it from the same view.
-    let apart = |v: &View| v.is_merge() && s.view_before(v.id) != p.view_before(v.id);
-    let keeps = |course: &Course, other: Uuid, since: usize| {
-        course.views_between(since, to).iter().all(|(_, v)| v.contains(other) && !apart(v))
-    };
-    let Some(sender_view) = s.view_at(from).filter(|v| v.contains(p.id)) else { return false };
-    let joined = match p.view_at(from) {
-        Some(v) if v.contains(s.id) => true,
-        Some(v) => v.id.id < sender_view.id.id && !p.views_between(from, to).is_empty(),
-        None => !p.views_between(from, to).is_empty(),
-    };
-    joined && keeps(s, p.id, from) && keeps(p, s.id, from)
-}
-
-/// C13: with nothing sent and nothing lost, no data and no requests travel.
-fn quiet_wire(h: &History) -> Vec<Violation> {
-    use rgroups_core::Trace;
-    let (Some(start), Some(end)) = (h.phase(Phase::Quiet), h.phase(Phase::End)) else {
-        return Vec::new();
-    };
-    let noisy = h.facts[start..end].iter().filter_map(|f| match (&f.what, f.life) {
-        (What::Trace(t), Some(life)) => {
-            let noise = match t {
-                Trace::Multicast { .. } | Trace::Unicast { .. } => "sends a message",
-                Trace::XmitRequested { .. } => "asks for a message",
-                Trace::Retransmitted { .. } => "sends a message again",
-                Trace::CreditAsked { .. } => "asks for credit",
-                _ => return None,
-            };
-            Some((life, f.at, noise))
-        }
-        _ => None,
-    });
-    noisy
-        .map(|(life, at, noise)| {
-            Violation::new("C13", format!("{} {noise} at {at}, though all is quiet", h.name(life)))
-        })
-        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::made::*;
     use super::*;
+    use crate::history::Phase;
 
     fn found(h: &History) -> Vec<&'static str> {
-        names(&check(h))
-    }
-
-    fn at_rest(h: &mut History) {
-        phase(h, Phase::AtRest);
+        names(&check(h, &conditions()))
     }
 
     #[test]
@@ -297,7 +278,7 @@ mod tests {
         for life in [A, B, C] {
             deliver(&mut h, life, m);
         }
-        at_rest(&mut h);
+        phase(&mut h, Phase::AtRest);
         assert!(found(&h).is_empty());
     }
 
@@ -347,6 +328,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_to_who_had_excluded_the_sender_may_be_skipped() {
+        let mut h = together();
+        let held = send(&mut h, A, Some(B));
+        install(&mut h, B, 4, B, &[B, C]);
+        let lost = send(&mut h, A, Some(B));
+        let mut merged = view(5, A, &[A, B, C]);
+        merged.subgroups = vec![view(3, A, &[A]), view(4, B, &[B, C])].into();
+        for life in [A, B, C] {
+            push(&mut h, life, What::View(Arc::new(merged.clone())));
+        }
+        deliver(&mut h, B, held);
+        let _ = lost;
+        let next = send(&mut h, A, Some(B));
+        deliver(&mut h, B, next);
+        assert!(found(&h).is_empty());
+    }
+
+    #[test]
     fn a_message_of_an_excluded_member_breaks_c4() {
         let mut h = together();
         let m = send(&mut h, C, None);
@@ -356,50 +355,30 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_a_member_never_gets_breaks_c5() {
+    fn an_unreliable_message_that_is_delivered_twice_breaks_c9() {
         let mut h = together();
-        let m = send(&mut h, A, None);
-        deliver(&mut h, A, m);
+        let m = send(&mut h, A, Some(B));
+        (h.messages[0].ordered, h.messages[0].reliable) = (false, false);
         deliver(&mut h, B, m);
-        at_rest(&mut h);
-        assert_eq!(found(&h), ["C5"]);
+        deliver(&mut h, B, m);
+        assert_eq!(found(&h), ["C9"]);
     }
 
     #[test]
-    fn a_lost_out_of_band_message_breaks_c8() {
+    fn an_unreliable_message_that_is_sent_again_breaks_c9() {
         let mut h = together();
-        send(&mut h, A, Some(B));
-        h.messages[0].ordered = false;
-        at_rest(&mut h);
-        assert_eq!(found(&h), ["C8"]);
+        let m = send(&mut h, A, Some(B));
+        push(&mut h, A, What::SentAgain(m));
+        assert_eq!(found(&h), ["C9"]);
     }
 
     #[test]
-    fn who_was_excluded_meanwhile_is_owed_nothing() {
+    fn a_message_that_is_taken_while_an_earlier_one_waits_breaks_c10() {
         let mut h = together();
-        send(&mut h, A, Some(B));
-        install(&mut h, A, 4, A, &[A, C]);
-        at_rest(&mut h);
-        assert!(found(&h).is_empty());
-    }
-
-    #[test]
-    fn a_first_message_to_a_joiner_that_installs_the_view_later_is_owed() {
-        let mut h = trio();
-        install(&mut h, A, 1, A, &[A, B]);
-        send(&mut h, A, Some(B));
-        install(&mut h, B, 1, A, &[A, B]);
-        at_rest(&mut h);
-        assert_eq!(found(&h), ["C5"]);
-    }
-
-    #[test]
-    fn traffic_in_the_quiet_phase_breaks_c13() {
-        use rgroups_core::Trace;
-        let mut h = together();
-        phase(&mut h, Phase::Quiet);
-        push(&mut h, A, What::Trace(Trace::Multicast { seqno: 9 }));
-        phase(&mut h, Phase::End);
-        assert_eq!(found(&h), ["C13"]);
+        let (m1, m2) = (send(&mut h, A, Some(B)), send(&mut h, A, Some(B)));
+        deliver(&mut h, B, m1);
+        deliver(&mut h, B, m2);
+        push(&mut h, B, What::Taken(m2));
+        assert_eq!(found(&h), ["C10"]);
     }
 }

@@ -1,24 +1,47 @@
-//! F: memory. Retransmission buffers stay below their ceiling and are empty when all is stable.
+//! F: memory and handles. Buffers stay below their ceilings and are empty when all is stable; what
+//! was opened is closed.
+//!
+//! F5 counts what a driver would hold for a process: its connections, and its one timer (there are
+//! no tasks). That a process does not gather them over many connects and disconnects is shown by
+//! each incarnation for itself: it ends with none, and at rest has no more than its peers justify,
+//! however many came and went.
 
+use super::faults::by;
 use super::{Conditions, Violation};
 use crate::connections::Life;
 use crate::history::{History, Phase, What};
 use rgroups_core::event::{WindowGauge, WindowKind};
 use std::collections::BTreeMap;
 
-/// Checks F1 in every sample, and F3 and F4 at the end of the quiet phase.
+/// Checks F1 and F2 in every sample, F3 and F4 at the end of the quiet phase, and F5 there and at
+/// the end of each process.
 #[must_use]
 pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
     let mut found = Vec::new();
     let end = h.phase(Phase::End);
     let mut last: BTreeMap<Life, &[WindowGauge]> = BTreeMap::new();
+    let mut buffered: BTreeMap<Life, u64> = BTreeMap::new();
     for (i, f) in h.facts.iter().enumerate() {
-        let (Some(life), What::Windows(list)) = (f.life, &f.what) else { continue };
-        found.extend(below_ceiling(h, c, life, list));
-        if end.is_some_and(|e| i < e) {
-            last.insert(life, list);
+        let Some(life) = f.life else { continue };
+        match &f.what {
+            What::Windows(list) => {
+                found.extend(below_ceiling(h, c, life, list));
+                if end.is_some_and(|e| i < e) {
+                    last.insert(life, list);
+                }
+                buffered.insert(life, list.iter().map(|g| g.bytes).sum());
+            }
+            What::Assembling(bytes) => *buffered.entry(life).or_default() += bytes,
+            // The last part of a sample.
+            What::Unread(list) => {
+                let unread: u64 = list.iter().map(|(_, bytes)| bytes).sum();
+                let sum = buffered.remove(&life).unwrap_or_default() + unread;
+                found.extend(all_buffers(h, c, life, sum));
+            }
+            _ => {}
         }
     }
+    found.extend(handles(h));
     if let Some(end) = end {
         for life in super::convergence::alive_at(h, end) {
             let Some(list) = last.get(&life) else { continue };
@@ -36,14 +59,73 @@ fn below_ceiling(
     life: Life,
     list: &[WindowGauge],
 ) -> Option<Violation> {
-    const ROUNDS: u64 = 4;
-    let ceiling = ROUNDS * c.stable_max_bytes * (c.members + 1)
-        + (c.max_credits + c.largest_message) * c.members * 2;
+    let ceiling = multicast_ceiling(c);
     let held: u64 = list.iter().filter(|g| g.kind == WindowKind::Multicast).map(|g| g.bytes).sum();
     (held > ceiling).then(|| {
         let text = format!("{} holds {held} bytes of multicasts, limit {ceiling}", h.name(life));
         Violation::new("F1", text)
     })
+}
+
+fn multicast_ceiling(c: &Conditions) -> u64 {
+    const ROUNDS: u64 = 4;
+    ROUNDS * c.stable_max_bytes * (c.members + 1)
+        + (c.max_credits + c.largest_message) * c.members * 2
+}
+
+/// F2: all buffers together: those of F1, and for each peer what its credits allow in both pools,
+/// sent and received, and as much again as E7 grants in the first view of a pair or while calls
+/// wait.
+fn all_buffers(h: &History, c: &Conditions, life: Life, sum: u64) -> Option<Violation> {
+    const POOLS: u64 = 2;
+    const SENT_RECEIVED_AND_GRANTED_IN_ADVANCE: u64 = 3;
+    // Whoever is gone may still be sent to for a while.
+    let peers = (h.lives.len() as u64).max(c.members);
+    let each = POOLS * SENT_RECEIVED_AND_GRANTED_IN_ADVANCE * (c.max_credits + c.largest_message);
+    let ceiling = multicast_ceiling(c) + peers * each;
+    (sum > ceiling).then(|| {
+        let text = format!("{} buffers {sum} bytes, limit {ceiling}", h.name(life));
+        Violation::new("F2", text)
+    })
+}
+
+/// F5.
+fn handles(h: &History) -> Vec<Violation> {
+    // A connection of the transport, and one of the monitor in each direction; for a moment two,
+    // when both sides open one.
+    const PER_PEER: usize = 4;
+    let end = h.phase(Phase::End);
+    let mut found = Vec::new();
+    let mut at_rest: BTreeMap<Life, usize> = BTreeMap::new();
+    let mut last: BTreeMap<Life, (usize, bool)> = BTreeMap::new();
+    for (i, f) in h.facts.iter().enumerate() {
+        let Some(life) = f.life else { continue };
+        match f.what {
+            What::Handles { connections, timer } => {
+                last.insert(life, (connections, timer));
+                if end.is_some_and(|e| i < e) {
+                    at_rest.insert(life, connections);
+                }
+            }
+            What::Left { .. } => {
+                if let Some((connections, timer)) = last.get(&life).filter(|l| **l != (0, false)) {
+                    let text = format!("{connections} connections open, timer: {timer}");
+                    found.push(by(h, "F5", life, &format!("has left with {text}")));
+                }
+            }
+            _ => {}
+        }
+    }
+    for life in end.into_iter().flat_map(|end| super::convergence::alive_at(h, end)) {
+        let Some(connections) = at_rest.get(&life) else { continue };
+        let view = h.views_of(life).into_iter().rev().find(|(i, _)| end.is_some_and(|e| *i < e));
+        let peers = view.map_or(0, |(_, v)| v.members.len() - 1);
+        if *connections > PER_PEER * peers {
+            let text = format!("has {connections} connections with {peers} peers");
+            found.push(by(h, "F5", life, &text));
+        }
+    }
+    found
 }
 
 /// F3.
@@ -118,5 +200,41 @@ mod tests {
         push(&mut h, A, What::Windows(vec![gauge(B, 0, 0)]));
         phase(&mut h, Phase::End);
         assert_eq!(found(&h), ["F4"]);
+    }
+
+    #[test]
+    fn all_buffers_at_their_ceiling_pass_and_one_byte_more_breaks_f2() {
+        // The ceiling of F1, and 3 peers with 2 pools of 3 times 1,500 bytes.
+        let ceiling = 25_000 + 3 * 2 * 3 * 1_500;
+        for (unread, expected) in [(ceiling - 20_100, [].as_slice()), (ceiling - 20_099, &["F2"])] {
+            let mut h = together();
+            push(&mut h, A, What::Windows(vec![gauge(B, 20_000, 9)]));
+            push(&mut h, A, What::Assembling(100));
+            push(&mut h, A, What::Unread(vec![(id(B), unread)]));
+            assert_eq!(found(&h), expected);
+        }
+    }
+
+    #[test]
+    fn a_connection_or_a_timer_that_outlives_its_process_breaks_f5() {
+        for (connections, timer, expected) in
+            [(0, false, [].as_slice()), (1, false, &["F5"]), (0, true, &["F5"])]
+        {
+            let mut h = together();
+            push(&mut h, A, What::Handles { connections: 3, timer: true });
+            push(&mut h, A, What::Handles { connections, timer });
+            push(&mut h, A, What::Left { confirmed: true });
+            assert_eq!(found(&h), expected);
+        }
+    }
+
+    #[test]
+    fn connections_that_gather_over_time_break_f5() {
+        for (connections, expected) in [(8, [].as_slice()), (9, &["F5"])] {
+            let mut h = together();
+            push(&mut h, A, What::Handles { connections, timer: true });
+            phase(&mut h, Phase::End);
+            assert_eq!(found(&h), expected);
+        }
     }
 }

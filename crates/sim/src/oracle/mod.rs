@@ -1,17 +1,27 @@
 //! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
 //! the invariants are those of the documentation: A views, B convergence, C delivery, E credits,
-//! F memory, G stability). None knows how a protocol works inside.
+//! F memory, G stability, O the simulator itself). None knows how a protocol works inside.
+//!
+#![doc = include_str!("invariants.md")]
 
+pub mod bounds;
 pub mod convergence;
 pub mod credits;
 pub mod delivery;
+mod faults;
 pub mod memory;
+pub mod roles;
 pub mod stability;
 pub mod tails;
+pub mod timeliness;
+pub mod twins;
+mod validity;
 pub mod views;
 pub mod windows;
+pub mod wire;
 
 use crate::history::{History, Phase, What};
+use bounds::Bounds;
 use std::fmt;
 
 /// A broken promise.
@@ -36,7 +46,7 @@ impl fmt::Display for Violation {
 }
 
 /// What a run promised, beyond what every run does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// `max_credits` of both pools.
     pub max_credits: u64,
@@ -50,10 +60,16 @@ pub struct Conditions {
     pub members: u64,
     /// Neither loss nor delays nor stopped processes: nobody may be suspected.
     pub calm: bool,
-    /// The network duplicates nothing, so not even unreliable messages arrive twice.
+    /// Share of packets that the network loses while faults go on.
+    pub loss: f64,
+    /// The network makes two of some packets.
+    pub duplication: bool,
+    /// There is flow control.
     pub flow_control: bool,
     /// The windows that bound what is on its way, in the stack that has them.
     pub windows: Option<Windows>,
+    /// How long things may take; `None`: no promise has a time.
+    pub bounds: Option<Bounds>,
 }
 
 /// Sizes of a window of NAKACK4 or UNICAST4.
@@ -71,9 +87,12 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     let mut found = Vec::new();
     found.extend(broken_rules(h));
     found.extend(views::check(h, c));
+    found.extend(roles::check(h, c));
+    found.extend(timeliness::check(h, c));
     found.extend(convergence::check(h));
-    found.extend(delivery::check(h));
+    found.extend(delivery::check(h, c));
     found.extend(tails::check(h));
+    found.extend(wire::check(h, c));
     if c.flow_control {
         found.extend(credits::check(h, c));
     }
@@ -90,7 +109,6 @@ fn broken_rules(h: &History) -> Vec<Violation> {
     let of = |what: &What| match what {
         What::Livelock => Some(("F7", "too many steps without time passing".to_owned())),
         What::Panicked(why) => Some(("PANIC", why.clone())),
-        What::OversizedDatagram(n) => Some(("C16", format!("a datagram of {n} bytes"))),
         _ => None,
     };
     let found = h.facts.iter().filter_map(|f| {
@@ -119,14 +137,17 @@ pub(crate) fn is_after(h: &History, phase: Phase, index: usize) -> bool {
 }
 
 #[cfg(test)]
+mod catalogue;
+
+#[cfg(test)]
 pub(crate) mod made {
     //! Hand-made histories.
 
-    use super::Conditions;
+    use super::{Bounds, Conditions};
     use crate::connections::Life;
     use crate::history::{Fact, History, MessageId, Phase, SentMessage, What};
     use crate::network::Host;
-    use rgroups_core::{SendResult, Time, Uuid, View};
+    use rgroups_core::{Duration, SendResult, Time, Uuid, View};
     use std::sync::Arc;
 
     pub(crate) const A: Life = Life(0);
@@ -141,8 +162,19 @@ pub(crate) mod made {
             frag_size: 400,
             members: 3,
             calm: true,
+            loss: 0.0,
+            duplication: false,
             flow_control: true,
             windows: None,
+            bounds: Some(Bounds {
+                one_way: Duration::from_millis(1),
+                detection: Duration::from_secs(10),
+                view_acks: Duration::from_secs(2),
+                join: Duration::from_secs(1),
+                merge_interval: Duration::from_secs(6),
+                merge_timeout: Duration::from_secs(5),
+                retransmission: Duration::from_secs(1),
+            }),
         }
     }
 
@@ -150,10 +182,15 @@ pub(crate) mod made {
     pub(crate) fn trio() -> History {
         let mut h = History::default();
         for (i, name) in ["A", "B", "C"].into_iter().enumerate() {
-            h.add_life(Host(i), name.into(), id(Life(i)));
-            push(&mut h, Life(i), What::Started);
+            add(&mut h, Life(i), name);
         }
         h
+    }
+
+    /// A node starts.
+    pub(crate) fn add(h: &mut History, life: Life, name: &str) {
+        h.add_life(Host(life.0), name.into(), id(life));
+        push(h, life, What::Started);
     }
 
     /// Three nodes in one view.
@@ -169,14 +206,21 @@ pub(crate) mod made {
         Uuid::new(life.0 as u64 + 1, 7)
     }
 
+    /// The next fact is a millisecond after the last one.
+    pub(crate) fn now(h: &History) -> Time {
+        h.facts.last().map_or(Time::ZERO, |f| f.at + Duration::from_millis(1))
+    }
+
     pub(crate) fn push(h: &mut History, life: Life, what: What) {
-        let at = Time(h.facts.len() as u64 * 1_000_000);
-        h.facts.push(Fact { at, life: Some(life), what });
+        push_at(h, now(h), Some(life), what);
+    }
+
+    pub(crate) fn push_at(h: &mut History, at: Time, life: Option<Life>, what: What) {
+        h.facts.push(Fact { at, life, what });
     }
 
     pub(crate) fn phase(h: &mut History, p: Phase) {
-        let at = Time(h.facts.len() as u64 * 1_000_000);
-        h.facts.push(Fact { at, life: None, what: What::Phase(p) });
+        push_at(h, now(h), None, What::Phase(p));
     }
 
     pub(crate) fn view(n: u64, creator: Life, members: &[Life]) -> View {
@@ -195,6 +239,7 @@ pub(crate) mod made {
             sender: from,
             to: to.map(id),
             ordered: true,
+            reliable: true,
             loopback: true,
             size: 100,
         });

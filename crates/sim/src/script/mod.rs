@@ -231,8 +231,12 @@ impl Stage {
             frag_size: self.frag_size(),
             members: c.names().count() as u64,
             calm: false,
+            loss: self.link.loss,
+            duplication: self.link.duplication > 0.0,
             flow_control: true,
             windows: None,
+            // A script sets the times of the stack as it likes, and says itself what it expects when.
+            bounds: None,
         };
         oracle::check_all(c.history(), &conditions).iter().map(ToString::to_string).collect()
     }
@@ -301,6 +305,7 @@ fn rule(c: &Cluster, r: RuleLine) -> Result<Rule, String> {
 fn send(c: &mut Cluster, s: &SendLine) -> Result<(), String> {
     let message = Outgoing {
         oob: s.oob,
+        unreliable: false,
         try_only: s.try_only,
         loopback: s.loopback,
         within: s.within,

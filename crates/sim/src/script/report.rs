@@ -42,7 +42,8 @@ fn is_significant(f: &Fact) -> bool {
         | What::PurgedTooEarly { .. }
         | What::Panicked(_)
         | What::Livelock
-        | What::OversizedDatagram(_)
+        | What::OversizedPacket(_)
+        | What::SentAgain(_)
         | What::StateRequested(_)
         | What::StateFetched(_) => true,
         What::Resolved(_, how) => !matches!(how, SendResult::Sent),
@@ -60,9 +61,15 @@ fn is_significant(f: &Fact) -> bool {
         | What::Blocked(..)
         | What::Delivered { .. }
         | What::Network(_)
+        | What::Split(_)
         | What::Credits(..)
         | What::Windows(_)
         | What::Unread(_)
+        | What::Taken(_)
+        | What::Unserved(_)
+        | What::Assembling(_)
+        | What::Handles { .. }
+        | What::RequestsPending(_)
         | What::TokensOutstanding(_)
         | What::Phase(_) => false,
     }

@@ -92,6 +92,11 @@ impl Configuration {
             until: FAULTS_UNTIL,
         });
         draw.faults(task.profile);
+        if matches!(task.profile, Profile::Lan | Profile::Lossy) {
+            // What a seed stood for before there were unreliable messages it still stands for.
+            draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0002);
+            draw.unreliable_messages();
+        }
         let mut schedule = draw.schedule;
         schedule.sort_by_key(|(at, _)| *at);
         Configuration { seed, task: task.clone(), tuning, link, drift, schedule, largest }
@@ -130,7 +135,11 @@ impl Draw {
             ..lan
         };
         match profile {
-            Profile::Lan | Profile::Slow | Profile::ColdStart | Profile::Partition => lan,
+            Profile::Lan
+            | Profile::Slow
+            | Profile::ColdStart
+            | Profile::Partition
+            | Profile::OneWay => lan,
             Profile::Lossy => lossy(1.0),
             Profile::Churn | Profile::Mixed if self.rng.chance(0.5) => lossy(0.4),
             Profile::Churn | Profile::Mixed => lan,
@@ -191,6 +200,18 @@ impl Draw {
         largest
     }
 
+    fn unreliable_messages(&mut self) {
+        const MESSAGES: usize = 10;
+        for _ in 0..MESSAGES {
+            let when = self.within(FAULTS_FROM, FAULTS_UNTIL);
+            let from = self.someone();
+            let to = if self.rng.chance(0.4) { Some(self.someone()) } else { None };
+            let mut message = Outgoing::new(to.as_deref(), self.rng.between(8, 500) as usize);
+            message.unreliable = true;
+            self.at(when, Action::Send(from, message));
+        }
+    }
+
     fn sync(&mut self) -> Sync {
         let levels = [SyncLevel::OnReceive, SyncLevel::OnContiguous, SyncLevel::OnDeliver];
         let level = self.rng.pick(&levels).copied().unwrap_or_default();
@@ -203,6 +224,10 @@ impl Draw {
             Profile::Churn => self.churn(3, 8),
             Profile::Partition => self.partitions(),
             Profile::Slow => self.slowness(2, 5),
+            Profile::OneWay => {
+                self.one_way_cuts();
+                self.churn(2, 5);
+            }
             Profile::Mixed => {
                 self.churn(1, 4);
                 self.slowness(0, 2);
@@ -247,6 +272,17 @@ impl Draw {
             self.at(heal, Action::Heal);
             when = heal + self.within(Duration::from_millis(100), Duration::from_secs(12));
         }
+    }
+
+    /// Cuts that last longer than failure detection takes.
+    fn one_way_cuts(&mut self) {
+        let when = FAULTS_FROM + self.within(Duration::ZERO, Duration::from_secs(4));
+        for _ in 0..self.rng.between(1, 2) {
+            let (a, b) = (self.someone(), self.someone());
+            self.at(when, Action::Cut(a, b));
+        }
+        let lasts = self.within(Duration::from_secs(12), Duration::from_secs(24));
+        self.at((when + lasts).min(FAULTS_UNTIL), Action::Heal);
     }
 
     fn groups(&mut self) -> Vec<Vec<String>> {

@@ -11,7 +11,7 @@ pub use draw::{Action, Configuration, Workload};
 pub use plan::{Stack, Transport};
 pub use pool::{Summary, run};
 pub(crate) use run::is_one_group;
-pub use run::{Outcome, Stats, replay, run_configuration, run_seed};
+pub use run::{Outcome, Stats, packing_changes_nothing, replay, run_configuration, run_seed};
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,11 +33,13 @@ pub enum Profile {
     ColdStart,
     /// All of the above together.
     Mixed,
+    /// For long times some nodes hear others that do not hear them, while nodes come and go.
+    OneWay,
 }
 
 impl Profile {
     /// All profiles.
-    pub const ALL: [Profile; 7] = [
+    pub const ALL: [Profile; 8] = [
         Profile::Lan,
         Profile::Lossy,
         Profile::Churn,
@@ -45,6 +47,7 @@ impl Profile {
         Profile::Slow,
         Profile::ColdStart,
         Profile::Mixed,
+        Profile::OneWay,
     ];
 
     /// Its name, as on the command line.
@@ -58,6 +61,7 @@ impl Profile {
             Profile::Slow => "slow",
             Profile::ColdStart => "coldstart",
             Profile::Mixed => "mixed",
+            Profile::OneWay => "oneway",
         }
     }
 }

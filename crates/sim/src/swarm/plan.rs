@@ -61,12 +61,21 @@ pub struct Tuning {
     pub frag_size: u64,
     /// The windows, in the stack that has them.
     pub windows: Option<Windows>,
+    /// The transport's `max_size`.
+    pub max_size: u64,
 }
+
+/// The transports' default `max_size`.
+const MAX_SIZE: u64 = 64_000;
 
 /// MERGE3's longest interval in swarms.
 pub(super) const MERGE_INTERVAL: Duration = Duration::from_secs(6);
 /// FD_ALL3's timeout in swarms.
 pub(super) const FAILURE_TIMEOUT: Duration = Duration::from_secs(8);
+/// FD_ALL3's interval in swarms.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How long VERIFY_SUSPECT2 waits for an answer.
+pub(super) const VERIFICATION: Duration = Duration::from_secs(1);
 /// STABLE's average interval in swarms.
 pub(super) const STABLE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -88,7 +97,16 @@ impl Tuning {
                 bytes: max_credits,
             }),
         };
-        Self { transport, max_credits, stable_max_bytes: max_credits, frag_size, windows }
+        let (stable_max_bytes, max_size) = (max_credits, MAX_SIZE);
+        Self { transport, max_credits, stable_max_bytes, frag_size, windows, max_size }
+    }
+
+    /// The same with messages cut as finely as it goes, and packets that hold little more than one
+    /// part (`true`), or with few cuts and large packets.
+    #[must_use]
+    pub fn packed(&self, finely: bool) -> Self {
+        let (frag_size, max_size) = if finely { (1_000, 1_500) } else { (60_000, MAX_SIZE) };
+        Self { frag_size, max_size, ..self.clone() }
     }
 
     /// The stack with these values.
@@ -98,10 +116,13 @@ impl Tuning {
             None => self.with_credits(nodes),
             Some(w) => self.with_windows(nodes, w),
         };
-        base.with("FRAG2", "frag_size", &self.frag_size.to_string())
+        let transport =
+            ["UDP", "TCP", "SHARED_LOOPBACK"].into_iter().find(|t| base.find(t).is_some());
+        base.with(transport.unwrap_or("UDP"), "max_size", &self.max_size.to_string())
+            .with("FRAG2", "frag_size", &self.frag_size.to_string())
             .with("MERGE3", "min_interval", "2000")
             .with("MERGE3", "max_interval", &millis(MERGE_INTERVAL))
-            .with("FD_ALL3", "interval", "2000")
+            .with("FD_ALL3", "interval", &millis(HEARTBEAT))
             .with("FD_ALL3", "timeout", &millis(FAILURE_TIMEOUT))
     }
 

@@ -1,12 +1,13 @@
 //! Executing a configuration, phase by phase.
 
 use super::draw::{Action, Configuration};
-use super::plan::{FAILURE_TIMEOUT, MERGE_INTERVAL, STABLE_INTERVAL};
+use super::plan::{FAILURE_TIMEOUT, HEARTBEAT, MERGE_INTERVAL, STABLE_INTERVAL, VERIFICATION};
 use super::{Profile, Task};
 use crate::cluster::{Cluster, Outgoing, Settings};
 use crate::history::{MessageId, Phase, What};
 use crate::network::Link;
-use crate::oracle::{self, Conditions, Violation};
+use crate::oracle::bounds::Bounds;
+use crate::oracle::{self, Conditions, Violation, twins};
 use rgroups_core::{Duration, Uuid};
 use std::collections::BTreeSet;
 
@@ -41,20 +42,54 @@ pub struct Stats {
 /// Runs one seed.
 #[must_use]
 pub fn run_seed(seed: u64, task: &Task) -> Outcome {
-    crate::panics::silence();
-    run_configuration(&Configuration::draw(seed, task), false).0
+    run_and_compare(seed, task, false).0
 }
 
 /// Runs one seed and returns its transcript too.
 #[must_use]
 pub fn replay(seed: u64, task: &Task) -> (Outcome, Vec<String>) {
+    run_and_compare(seed, task, true)
+}
+
+/// Some seeds are run again, to be compared with themselves (O1), and those of a quiet network also
+/// with messages packed differently (C17).
+fn run_and_compare(seed: u64, task: &Task, keep_lines: bool) -> (Outcome, Vec<String>) {
+    const AGAIN: u64 = 20;
     crate::panics::silence();
-    run_configuration(&Configuration::draw(seed, task), true)
+    let c = Configuration::draw(seed, task);
+    let (mut outcome, lines) = run_configuration(&c, keep_lines);
+    if seed.is_multiple_of(AGAIN) {
+        let again = run_configuration(&c, false).0.transcript_hash;
+        outcome.violations.extend(twins::same_run(seed, outcome.transcript_hash, again));
+        if task.profile == Profile::Lan {
+            outcome.violations.extend(packing_changes_nothing(&c));
+        }
+    }
+    (outcome, lines)
+}
+
+/// C17: the configuration with large packets and whole messages, and with small ones and many parts.
+#[must_use]
+pub fn packing_changes_nothing(c: &Configuration) -> Vec<Violation> {
+    let packed = |finely| {
+        let tuning = c.tuning.packed(finely);
+        execute(&Configuration { tuning, ..c.clone() }, false)
+    };
+    twins::same_deliveries(packed(true).history(), packed(false).history())
 }
 
 /// Runs a configuration. The transcript's lines are kept only if asked for.
 #[must_use]
 pub fn run_configuration(c: &Configuration, keep_lines: bool) -> (Outcome, Vec<String>) {
+    let cluster = execute(c, keep_lines);
+    let violations = oracle::check_all(cluster.history(), &conditions(c));
+    let stats = stats(&cluster);
+    let hash = cluster.transcript().hash();
+    let lines = cluster.transcript().lines().to_vec();
+    (Outcome { seed: c.seed, violations, transcript_hash: hash, stats }, lines)
+}
+
+fn execute(c: &Configuration, keep_lines: bool) -> Cluster {
     let mut run = Run::new(c, keep_lines);
     run.load_and_faults(c);
     if run.converge() {
@@ -62,12 +97,7 @@ pub fn run_configuration(c: &Configuration, keep_lines: bool) -> (Outcome, Vec<S
         run.rest();
         run.everybody_leaves();
     }
-    let cluster = run.cluster;
-    let violations = oracle::check_all(cluster.history(), &conditions(c));
-    let stats = stats(&cluster);
-    let hash = cluster.transcript().hash();
-    let lines = cluster.transcript().lines().to_vec();
-    (Outcome { seed: c.seed, violations, transcript_hash: hash, stats }, lines)
+    run.cluster
 }
 
 fn conditions(c: &Configuration) -> Conditions {
@@ -78,8 +108,26 @@ fn conditions(c: &Configuration) -> Conditions {
         frag_size: c.tuning.frag_size,
         members: c.task.members as u64,
         calm: matches!(c.task.profile, Profile::Lan),
+        loss: c.link.loss,
+        duplication: c.link.duplication > 0.0,
         flow_control: c.tuning.windows.is_none(),
         windows: c.tuning.windows.clone(),
+        bounds: Some(bounds(c)),
+    }
+}
+
+/// The times of the stacks that swarms run, a little longer for clocks that run slowly.
+fn bounds(c: &Configuration) -> Bounds {
+    let held_back = if c.link.reordering > 0.0 { 11 } else { 1 };
+    let turns = Duration::from_millis(1);
+    Bounds {
+        one_way: (c.link.delay + c.link.jitter) * held_back + turns,
+        detection: FAILURE_TIMEOUT + HEARTBEAT * 2 + VERIFICATION * 2,
+        view_acks: Duration::from_secs(2),
+        join: Duration::from_millis(2_100),
+        merge_interval: MERGE_INTERVAL,
+        merge_timeout: Duration::from_secs(5),
+        retransmission: Duration::from_secs(1),
     }
 }
 
@@ -200,7 +248,7 @@ impl Run {
         self.cluster.run_for(Duration::from_secs(5));
         self.cluster.note(What::Phase(Phase::AtRest));
         self.cluster.sample();
-        self.cluster.sample_tokens();
+        self.cluster.sample_rest();
     }
 
     /// Stability has time to do its work; then nothing may be left, and nothing may be said.

@@ -39,6 +39,20 @@ fn different_seeds_give_different_transcripts() {
 }
 
 #[test]
+fn parts_and_packets_of_other_sizes_change_no_deliveries() {
+    let task = Task::new(Profile::Lan, 4);
+    for seed in 1..4 {
+        let c = Configuration::draw(seed, &task);
+        assert_eq!(packing_changes_nothing(&c), []);
+    }
+}
+
+#[test]
+fn nodes_that_are_heard_but_do_not_hear_break_nothing() {
+    passes(Profile::OneWay, 5, 0..3);
+}
+
+#[test]
 fn a_quiet_network_breaks_nothing() {
     passes(Profile::Lan, 4, 0..3);
 }

@@ -8,6 +8,7 @@ use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 use crate::mutants::Mutant;
 use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Uuid, View};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// The whole view is asked for at most this often: a burst of differences is one gap.
@@ -168,6 +169,10 @@ impl Gms {
         if self.acks.as_ref().is_some_and(|a| a.view != view.id) {
             self.end_round(cx);
         }
+        // What we contributed to a merge is not our view any more.
+        if self.merging.is_some() {
+            self.cancel_merge(cx);
+        }
         self.acks_owed.retain(|m, _| view.contains(*m));
         self.merge_digest = match &windows {
             Windows::Merge(digest) => Some(digest.clone()),
@@ -185,10 +190,11 @@ impl Gms {
             Windows::Follow => {}
             Windows::Set(digest) => cx.raise(Dir::Down, Event::SetDigest(digest)),
             Windows::Merge(digest) => {
-                let apart = digest.iter().filter(|(m, _)| {
-                    !previous.as_deref().is_some_and(|p| stayed_together(*m, cx.local(), p, &view))
+                let (together, apart): (Vec<_>, Vec<_>) = digest.iter().partition(|(m, _)| {
+                    previous.as_deref().is_some_and(|p| stayed_together(*m, cx.local(), p, &view))
                 });
-                cx.raise(Dir::Down, Event::MergeDigest(apart.collect()));
+                cx.raise(Dir::Down, Event::MergeDigest(apart.into_iter().collect()));
+                cx.raise(Dir::Down, Event::SentSoFar(together.into_iter().collect()));
             }
         }
         cx.raise(Dir::Down, Event::View(Arc::clone(&view)));
@@ -240,7 +246,7 @@ impl Gms {
         }
         self.requests.forget_joiners();
         if let Some(coordinator) = acting.filter(|_| view.is_merge()) {
-            let told: alloc::vec::Vec<Uuid> = self.requests.leavers().collect();
+            let told: Vec<Uuid> = self.requests.leavers().collect();
             for leaver in told {
                 cx.send_down(payload::leave_request(coordinator, leaver));
             }

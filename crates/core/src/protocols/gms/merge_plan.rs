@@ -1,7 +1,7 @@
 //! Who merges with whom. Computed from views alone, so the same reports give the same plan.
 
 use crate::wire::SeqnoPair;
-use crate::{Digest, Uuid, View};
+use crate::{Digest, Uuid, View, ViewId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,9 +18,10 @@ pub(super) struct Part {
 }
 
 /// The parts that reported views make, each member in one of them: the one whose view it reported
-/// itself, else the newest that names it. So a view that others have left behind keeps only those
-/// who still live in it (JGRP-1061).
-pub(super) fn parts(reports: &[(Uuid, View)]) -> Vec<Part> {
+/// itself, else the one that it announced, else the newest that names it. So a view that others have
+/// left behind keeps only those who still live in it (JGRP-1061). Only who reported speaks: an
+/// announcement may be older than the end of its sender.
+pub(super) fn parts(reports: &[(Uuid, View)], announced: &[(Uuid, ViewId)]) -> Vec<Part> {
     let mut reported: BTreeMap<Uuid, &View> = BTreeMap::new();
     for (m, v) in reports.iter().filter(|(m, v)| v.contains(*m)) {
         let newest = reported.entry(*m).or_insert(v);
@@ -29,9 +30,13 @@ pub(super) fn parts(reports: &[(Uuid, View)]) -> Vec<Part> {
         }
     }
     let views: BTreeMap<_, &View> = reported.values().map(|v| (v.id, *v)).collect();
+    let said = |m: Uuid| {
+        let id = announced.iter().find(|(other, _)| *other == m).map(|(_, id)| *id)?;
+        views.get(&id).filter(|v| v.contains(m)).map(|v| v.id)
+    };
     let home = |m: Uuid| match reported.get(&m) {
         Some(v) => Some(v.id),
-        None => views.values().rev().find(|v| v.contains(m)).map(|v| v.id),
+        None => said(m).or_else(|| views.values().rev().find(|v| v.contains(m)).map(|v| v.id)),
     };
     let mut parts = Vec::new();
     for view in views.values() {
@@ -114,27 +119,35 @@ mod tests {
 
     #[test]
     fn disjoint_views_are_the_parts_themselves() {
-        let p = parts(&[report(1, 5, &[1, 2]), report(3, 7, &[3, 4])]);
+        let p = parts(&[report(1, 5, &[1, 2]), report(3, 7, &[3, 4])], &[]);
         assert_eq!(shape(&p), [ids(&[1, 2]), ids(&[3, 4])]);
         assert_eq!(leader(&p), Some(id(1)));
     }
 
     #[test]
     fn a_view_left_behind_keeps_only_those_who_still_have_it() {
-        let p = parts(&[report(1, 5, &[1, 2]), report(3, 4, &[1, 2, 3])]);
+        let p = parts(&[report(1, 5, &[1, 2]), report(3, 4, &[1, 2, 3])], &[]);
         assert_eq!(shape(&p), [ids(&[1, 2]), ids(&[3])]);
     }
 
     #[test]
+    fn a_member_of_two_views_is_where_it_announced_to_be() {
+        let reports = [report(1, 5, &[1, 2, 3]), report(2, 6, &[2, 3])];
+        assert_eq!(shape(&parts(&reports, &[])), [ids(&[1]), ids(&[2, 3])]);
+        let announced = [(id(3), reports[0].1.id)];
+        assert_eq!(shape(&parts(&reports, &announced)), [ids(&[1, 3]), ids(&[2])]);
+    }
+
+    #[test]
     fn a_dead_coordinator_neither_speaks_nor_leads() {
-        let p = parts(&[report(3, 6, &[3, 4]), report(7, 5, &[2, 3, 7])]);
+        let p = parts(&[report(3, 6, &[3, 4]), report(7, 5, &[2, 3, 7])], &[]);
         assert_eq!(shape(&p), [ids(&[3, 4]), ids(&[7, 2])]);
         assert_eq!(leader(&p), Some(id(3)));
     }
 
     #[test]
     fn the_newest_of_two_reports_counts() {
-        let p = parts(&[report(1, 5, &[1, 2]), report(1, 6, &[1])]);
+        let p = parts(&[report(1, 5, &[1, 2]), report(1, 6, &[1])], &[]);
         assert_eq!(shape(&p), [ids(&[1])]);
     }
 

@@ -11,7 +11,7 @@ use super::subgroup::{Contribution, answer_to};
 use super::{Gms, MERGE, Role};
 use crate::wire::MergeId;
 use crate::wire::header::{GmsHeader, GmsKind};
-use crate::{Cx, Digest, Dir, DropReason, Event, Message, Time, Trace, Uuid, View};
+use crate::{Cx, Digest, Dir, DropReason, Event, Message, Time, Trace, Uuid, View, ViewId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -39,8 +39,14 @@ pub(super) struct Lead {
 }
 
 impl Gms {
-    /// MERGE3 found these different views, by the member that reported each.
-    pub(super) fn merge(&mut self, views: &[(Uuid, View)], cx: &mut Cx<'_>) {
+    /// MERGE3 found these different views, by the member that told each, and which of them others
+    /// announced.
+    pub(super) fn merge(
+        &mut self,
+        views: &[(Uuid, View)],
+        announced: &[(Uuid, ViewId)],
+        cx: &mut Cx<'_>,
+    ) {
         let local = cx.local();
         let Some(own) = self.view.clone().filter(|_| self.in_group()) else { return };
         // A view that is being installed looks like a difference; MERGE3 comes again if it is one.
@@ -49,7 +55,7 @@ impl Gms {
         }
         let others = views.iter().filter(|(m, _)| *m != local).cloned();
         let reports: Vec<(Uuid, View)> = others.chain([(local, View::clone(&own))]).collect();
-        let parts = merge_plan::parts(&reports);
+        let parts = merge_plan::parts(&reports, announced);
         if parts.len() < 2 || merge_plan::leader(&parts) != Some(local) {
             return;
         }

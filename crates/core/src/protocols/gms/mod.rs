@@ -412,8 +412,8 @@ impl Protocol for Gms {
                 members.iter().for_each(|m| self.send_whole_view(*m, cx));
                 Flow::Stop
             }
-            (Dir::Up, Event::MergeViews(views)) => {
-                self.merge(views, cx);
+            (Dir::Up, Event::MergeViews { views, announced }) => {
+                self.merge(views, announced, cx);
                 Flow::Stop
             }
             _ => Flow::Pass,

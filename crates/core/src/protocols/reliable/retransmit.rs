@@ -4,6 +4,7 @@
 //! there is anything to do, and not at all in a quiet group.
 
 use super::gaps::{Gaps, RequestLimits};
+use crate::event::WindowKind;
 use crate::wire::{self, Address, Body, Flags, Header, Object, ProtId, SeqnoList};
 use crate::{Cx, Duration, Message, Time, TimerKey, Trace, Uuid};
 use alloc::vec::Vec;
@@ -134,13 +135,15 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Asks `from` for the numbers of `of` in `list`.
+    /// Asks `from` for the numbers of `of` in `list`, which are missing in a window of this kind that
+    /// has delivered so far.
     pub(super) fn request(
         &mut self,
         from: Uuid,
         of: Uuid,
         (id, header): (ProtId, Header),
         list: SeqnoList,
+        (window, delivered): (WindowKind, i64),
         cx: &mut Cx<'_>,
     ) {
         let count = list.len() as u32;
@@ -148,7 +151,7 @@ impl Counters {
         self.numbers_requested += u64::from(count);
         let last = list.offset.wrapping_add(i64::from(list.size) - 1);
         let range = (list.offset, last);
-        cx.trace(|| Trace::XmitRequested { from, of, count, range });
+        cx.trace(|| Trace::XmitRequested { from, of, count, range, window, delivered });
         cx.send_down(request(from.into(), id, header, list));
     }
 

@@ -147,13 +147,28 @@ fn a_cancellation_counts_only_with_the_right_id_and_from_the_leader() {
     let other = MergeId { initiator: id(1).into(), id: 8 };
     c.at(3).arrive(1, payload::merge_cancellation(id(3), &other).wire);
     c.at(3).arrive(2, payload::merge_cancellation(id(3), &merge).wire);
-    let running = |c: &mut Cluster| match c.at(3).ask(&Query::MergeRunning) {
-        Some(Answer::MergeRunning(r)) => r,
-        other => panic!("{other:?}"),
-    };
-    assert!(running(&mut c));
+    assert!(is_merging(&mut c, 3));
     c.at(3).arrive(1, payload::merge_cancellation(id(3), &merge).wire);
-    assert!(!running(&mut c));
+    assert!(!is_merging(&mut c, 3));
+}
+
+fn is_merging(c: &mut Cluster, m: u64) -> bool {
+    match c.at(m).ask(&Query::MergeRunning) {
+        Some(Answer::MergeRunning(running)) => running,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What it contributed is not its view any more: a view made of it would join what is together
+/// already, and make members jump over messages that they could still get.
+#[test]
+fn a_member_that_installs_another_view_gives_up_the_merge() {
+    let mut c = split(4, &[3, 4]);
+    let merge = MergeId { initiator: id(1).into(), id: 7 };
+    c.at(3).arrive(1, payload::merge_request(id(3), &merge, id(1), &[id(3), id(4)]).wire);
+    assert!(is_merging(&mut c, 3));
+    c.at(3).arrive(4, payload::view_unicast(id(3), &view(20, &[4, 3]), None).wire);
+    assert!(!is_merging(&mut c, 3));
 }
 
 #[test]

@@ -34,6 +34,13 @@ impl ReliableMulticast {
                     self.set_window(m, pair, cx);
                 }
             }
+            Event::SentSoFar(d) => {
+                for (m, pair) in d.iter() {
+                    let Some(sender) = self.senders.get_mut(&m) else { continue };
+                    sender.window.note_highest(pair.received, cx.now);
+                    self.schedule.watch(&sender.window.gaps, cx);
+                }
+            }
             Event::Stable(d) if self.acks.is_none() => self.purge(d, cx),
             Event::Stable(_) => {}
             Event::Unacknowledged(_) => self.remind(cx),

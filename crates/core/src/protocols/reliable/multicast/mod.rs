@@ -157,11 +157,13 @@ impl ReliableMulticast {
                 continue;
             }
             let whom = sender.whom_to_ask(*member, early, others_keep, cx);
-            requests.extend(lists.into_iter().map(|l| (whom, *member, l)));
+            let delivered = sender.window.delivered();
+            requests.extend(lists.into_iter().map(|l| (whom, *member, delivered, l)));
         }
-        for (from, of, list) in requests {
+        for (from, of, delivered, list) in requests {
+            let window = (WindowKind::Multicast, delivered);
             let header = Header::NakAck(NakAckHeader::XmitReq(Some(of.into())));
-            self.requests.request(from, of, (self.settings.id, header), list, cx);
+            self.requests.request(from, of, (self.settings.id, header), list, window, cx);
         }
         for sender in self.senders.values() {
             self.schedule.watch(&sender.window.gaps, cx);

@@ -6,6 +6,7 @@ use super::super::retransmit;
 use super::super::window::{Limits, Taken, Window};
 use super::aside::Offered;
 use super::{ReliableUnicast, Standing, header};
+use crate::event::WindowKind;
 use crate::protocols::gms::holding_cost;
 use crate::wire::{Flags, Header, ProtId, header::UnicastHeader};
 use crate::{Answer, Batch, Cx, DropReason, Duration, Message, Query, Time, Uuid};
@@ -346,11 +347,12 @@ impl ReliableUnicast {
         let mut requests = Vec::new();
         for (peer, conn) in &mut self.receives {
             let lists = self.schedule.due(&mut conn.window.gaps, early, cx.now);
-            requests.extend(lists.into_iter().map(|l| (*peer, l)));
+            let window = (WindowKind::UnicastReceive, conn.window.delivered());
+            requests.extend(lists.into_iter().map(|l| (*peer, window, l)));
         }
-        for (peer, list) in requests {
+        for (peer, window, list) in requests {
             let header = Header::Unicast(UnicastHeader::XmitReq);
-            self.requests.request(peer, peer, (self.settings.id, header), list, cx);
+            self.requests.request(peer, peer, (self.settings.id, header), list, window, cx);
         }
         for conn in self.receives.values() {
             self.schedule.watch(&conn.window.gaps, cx);

@@ -124,6 +124,14 @@ fn a_merge_digest_moves_windows_forward_and_never_back_and_never_our_own() {
 }
 
 #[test]
+fn what_a_merge_shows_to_be_missing_is_asked_for_without_moving_the_window() {
+    let mut b = member(2, &[1, 2], tcp());
+    b.arrive(1, numbered(1, text("")));
+    b.event_down(Event::SentSoFar(pairs(&[(1, 4, 4), (3, 9, 9)])));
+    assert_eq!((windows(&b, 1).delivered, gauge(&b, "xmit_table_missing_messages")), (1, 3));
+}
+
+#[test]
 fn a_set_digest_creates_what_is_missing_only() {
     let mut b = member(2, &[1, 2], tcp());
     b.arrive(1, numbered(1, text("")));

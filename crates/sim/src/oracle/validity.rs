@@ -1,0 +1,260 @@
+//! C5 to C8: what a member has accepted arrives at every member that stays with it: at rest at the
+//! latest, and where nothing disturbs it within the time of ten rounds of retransmission.
+
+use super::Violation;
+use super::bounds::Bounds;
+use super::convergence::alive_at;
+use super::delivery::{Course, violation};
+use super::faults::{Faults, is_within, position_after};
+use crate::connections::Life;
+use crate::history::{History, MessageId, Phase, SentMessage};
+use rgroups_core::{Duration, Time, Uuid, View};
+use std::collections::BTreeMap;
+
+/// Checks C5 to C8.
+pub(super) fn check(
+    h: &History,
+    lives: &[Course],
+    accepted: &BTreeMap<MessageId, usize>,
+    bounds: Option<&Bounds>,
+) -> Vec<Violation> {
+    let mut delivered: BTreeMap<(Life, MessageId), usize> = BTreeMap::new();
+    for course in lives {
+        for d in &course.deliveries {
+            delivered.entry((course.life, d.message)).or_insert(d.at);
+        }
+    }
+    let promises = Promises { h, lives, accepted, delivered };
+    let mut found = Vec::new();
+    if let Some(rest) = h.phase(Phase::AtRest) {
+        found.extend(promises.kept_until(rest));
+    }
+    if let Some(bounds) = bounds {
+        found.extend(promises.kept_in_time(&Faults::of(h), bounds));
+    }
+    found
+}
+
+struct Promises<'a> {
+    h: &'a History,
+    lives: &'a [Course],
+    accepted: &'a BTreeMap<MessageId, usize>,
+    /// Where each was delivered first.
+    delivered: BTreeMap<(Life, MessageId), usize>,
+}
+
+impl Promises<'_> {
+    fn kept_until(&self, rest: usize) -> Vec<Violation> {
+        let alive = alive_at(self.h, rest);
+        let due = self.accepted.iter().filter(|(_, at)| **at < rest);
+        due.flat_map(|(m, at)| self.broken(*m, *at, rest, &alive, "never delivered")).collect()
+    }
+
+    /// Flow control delays a message before it is admitted, so the time begins with that.
+    fn kept_in_time(&self, faults: &Faults, bounds: &Bounds) -> Vec<Violation> {
+        // What was frozen or cut off a moment ago has a backlog.
+        const AFTERMATH: Duration = Duration::from_secs(1);
+        let h = self.h;
+        let mut found = Vec::new();
+        for (m, accepted) in self.accepted {
+            let at = h.facts[*accepted].at;
+            let deadline = at + bounds.delivery();
+            let since = Time(at.0.saturating_sub(AFTERMATH.as_nanos() as u64));
+            if !faults.none_in(since, deadline) || !is_within(h, deadline) {
+                continue;
+            }
+            let end = position_after(h, deadline);
+            let text = format!("not delivered within {:?}", bounds.delivery());
+            found.extend(self.broken(*m, *accepted, end, &alive_at(h, end), &text));
+        }
+        found
+    }
+
+    /// Receivers that had a right to the message and have not got it by `end`.
+    fn broken(
+        &self,
+        m: MessageId,
+        accepted: usize,
+        end: usize,
+        alive: &[Life],
+        text: &str,
+    ) -> Vec<Violation> {
+        let (h, sent) = (self.h, self.h.message(m));
+        if !sent.reliable || !alive.contains(&sent.sender) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for to in receivers(h, sent, alive) {
+            let (s, p) = (&self.lives[sent.sender.0], &self.lives[to.0]);
+            let arrived = self.delivered.get(&(to, m)).is_some_and(|at| *at < end);
+            if !arrived && stay_together(s, p, accepted, end) {
+                found.push(violation(h, self.name(m, accepted, end), to, m, text));
+            }
+        }
+        found
+    }
+
+    /// Which promise it was: C8 to out-of-band messages; C7 to the first to this destination, sent
+    /// in the sender's first view; C6 to the last one, which none follows that shows the gap; C5.
+    fn name(&self, m: MessageId, accepted: usize, end: usize) -> &'static str {
+        let sent = self.h.message(m);
+        let alike = |other: &MessageId| {
+            let o = self.h.message(*other);
+            o.ordered && o.sender == sent.sender && o.to == sent.to
+        };
+        let mut followed = false;
+        let mut preceded = false;
+        for (other, at) in self.accepted.iter().filter(|(other, _)| alike(other)) {
+            preceded |= *other < m;
+            followed |= *other > m && *at < end;
+        }
+        let sender = &self.lives[sent.sender.0];
+        let in_first_view = sender.views_before(accepted) == 1;
+        match sent.ordered {
+            false => "C8",
+            true if !preceded && in_first_view => "C7",
+            true if !followed => "C6",
+            true => "C5",
+        }
+    }
+}
+
+fn receivers(h: &History, sent: &SentMessage, alive: &[Life]) -> Vec<Life> {
+    let wanted = |l: &&Life| match sent.to {
+        Some(to) => h.id(**l) == to,
+        None => **l != sent.sender || sent.loopback,
+    };
+    alive.iter().filter(wanted).copied().collect()
+}
+
+/// Whether `s` and `p` are in common views from `from` to `to`, no merge between them. When `p` is
+/// in the view of `s` already and `p` is about to install it, that counts.
+pub(super) fn stay_together(s: &Course, p: &Course, from: usize, to: usize) -> bool {
+    if s.life == p.life {
+        return s.views_between(from, to).iter().all(|(_, v)| v.contains(s.id));
+    }
+    // A merge joins what was apart, unless both came to it from the same view.
+    let apart = |v: &View| v.is_merge() && s.view_before(v.id) != p.view_before(v.id);
+    let keeps = |course: &Course, other: Uuid, since: usize| {
+        course.views_between(since, to).iter().all(|(_, v)| v.contains(other) && !apart(v))
+    };
+    let Some(sender_view) = s.view_at(from).filter(|v| v.contains(p.id)) else { return false };
+    let joined = match p.view_at(from) {
+        Some(v) if v.contains(s.id) => true,
+        Some(v) => v.id.id < sender_view.id.id && !p.views_between(from, to).is_empty(),
+        None => !p.views_between(from, to).is_empty(),
+    };
+    joined && keeps(s, p.id, from) && keeps(p, s.id, from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made::*;
+    use super::*;
+    use crate::history::What;
+
+    fn found(h: &History) -> Vec<&'static str> {
+        names(&super::super::delivery::check(h, &conditions()))
+    }
+
+    fn at_rest(h: &mut History) {
+        phase(h, Phase::AtRest);
+    }
+
+    /// A, B and C are in their second view: what is sent now is not the first of anything.
+    fn settled() -> History {
+        let mut h = trio();
+        for (n, life) in [(2, A), (2, B), (2, C)] {
+            install(&mut h, life, n, A, &[A, B, C]);
+        }
+        for life in [A, B, C] {
+            install(&mut h, life, 3, A, &[A, B, C]);
+        }
+        h
+    }
+
+    #[test]
+    fn a_message_that_a_member_never_gets_breaks_c5() {
+        let mut h = settled();
+        let (m, later) = (send(&mut h, A, None), send(&mut h, A, None));
+        for (life, m) in [(A, m), (A, later), (B, m), (B, later), (C, later)] {
+            deliver(&mut h, life, m);
+        }
+        at_rest(&mut h);
+        assert_eq!(found(&h), ["C5"]);
+    }
+
+    #[test]
+    fn a_last_message_that_a_member_never_gets_breaks_c6() {
+        let mut h = settled();
+        let (m, last) = (send(&mut h, A, Some(B)), send(&mut h, A, Some(B)));
+        deliver(&mut h, B, m);
+        let _ = last;
+        at_rest(&mut h);
+        assert_eq!(found(&h), ["C6"]);
+    }
+
+    #[test]
+    fn a_first_message_that_a_member_never_gets_breaks_c7() {
+        let mut h = together();
+        let (first, m) = (send(&mut h, A, None), send(&mut h, A, None));
+        for (life, m) in [(A, first), (A, m), (B, first), (B, m), (C, m)] {
+            deliver(&mut h, life, m);
+        }
+        at_rest(&mut h);
+        assert_eq!(found(&h), ["C7"]);
+    }
+
+    #[test]
+    fn a_lost_out_of_band_message_breaks_c8() {
+        let mut h = together();
+        send(&mut h, A, Some(B));
+        h.messages[0].ordered = false;
+        at_rest(&mut h);
+        assert_eq!(found(&h), ["C8"]);
+    }
+
+    #[test]
+    fn a_lost_unreliable_message_breaks_nothing() {
+        let mut h = together();
+        send(&mut h, A, Some(B));
+        (h.messages[0].ordered, h.messages[0].reliable) = (false, false);
+        at_rest(&mut h);
+        assert!(found(&h).is_empty());
+    }
+
+    #[test]
+    fn a_last_message_that_comes_too_late_breaks_c6_and_during_a_fault_nothing() {
+        for (fault, expected) in [(false, ["C6"].as_slice()), (true, &[])] {
+            let mut h = settled();
+            let (first, last) = (send(&mut h, A, Some(B)), send(&mut h, A, Some(B)));
+            deliver(&mut h, B, first);
+            if fault {
+                push(&mut h, B, What::Frozen(true));
+            }
+            push_at(&mut h, Time(30_000_000_000), Some(B), What::Consumes(None));
+            deliver(&mut h, B, last);
+            at_rest(&mut h);
+            assert_eq!(found(&h), expected);
+        }
+    }
+
+    #[test]
+    fn who_was_excluded_meanwhile_is_owed_nothing() {
+        let mut h = together();
+        send(&mut h, A, Some(B));
+        install(&mut h, A, 4, A, &[A, C]);
+        at_rest(&mut h);
+        assert!(found(&h).is_empty());
+    }
+
+    #[test]
+    fn a_first_message_to_a_joiner_that_installs_the_view_later_is_owed() {
+        let mut h = trio();
+        install(&mut h, A, 1, A, &[A, B]);
+        send(&mut h, A, Some(B));
+        install(&mut h, B, 1, A, &[A, B]);
+        at_rest(&mut h);
+        assert_eq!(found(&h), ["C7"]);
+    }
+}
