@@ -57,6 +57,9 @@ const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
 const EARLY_CHECK: Duration = Duration::from_secs(1);
 /// The longest wait for the views that were asked for.
 const REPORT_WAIT: Duration = Duration::from_secs(2);
+/// The wait for those who are asked because several views name them. Short: most of the views have
+/// answered at once, and who is silent may be dead.
+const SECOND_WAIT: Duration = Duration::from_millis(500);
 /// How many members' reports are kept.
 const MAX_REPORTS: usize = 4096;
 
@@ -64,6 +67,7 @@ const MAX_REPORTS: usize = 4096;
 #[derive(Debug)]
 struct Asking {
     awaited: BTreeSet<Uuid>,
+    asked: BTreeSet<Uuid>,
     views: BTreeMap<Uuid, View>,
     /// Which view each member announced before.
     announced: BTreeMap<Uuid, ViewId>,
@@ -220,7 +224,8 @@ impl Merge3 {
             cx.send_down(message(Some((*m).into()), Merge3Header::ViewRequest, Body::Empty));
         }
         let views = [(local, View::clone(&own))].into_iter().collect();
-        self.asking = Some(Asking { awaited, views, announced });
+        let asked = awaited.clone();
+        self.asking = Some(Asking { awaited, asked, views, announced });
         cx.arm(REPORTS, cx.now + (self.check_interval() / 10).min(REPORT_WAIT));
     }
 
@@ -234,8 +239,34 @@ impl Merge3 {
         asking.awaited.remove(&src);
         asking.views.insert(src, view);
         if asking.awaited.is_empty() {
-            self.report(cx);
+            self.ask_those_in_several_views(cx);
         }
+    }
+
+    /// Members that several of the views name know themselves where they are: whoever was put into
+    /// the wrong part of the group would jump over messages that it could still get.
+    fn ask_those_in_several_views(&mut self, cx: &mut Cx<'_>) {
+        let limit = self.config.max_participants_in_merge as usize;
+        let Some(asking) = self.asking.as_mut() else { return };
+        let views: BTreeMap<ViewId, &View> = asking.views.values().map(|v| (v.id, v)).collect();
+        let mut named: BTreeMap<Uuid, usize> = BTreeMap::new();
+        for m in views.values().flat_map(|v| v.members.iter()) {
+            *named.entry(*m).or_default() += 1;
+        }
+        let several = named.into_iter().filter(|(_, times)| *times > 1).map(|(m, _)| m);
+        let unknown: BTreeSet<Uuid> = several
+            .filter(|m| !asking.views.contains_key(m) && !asking.asked.contains(m))
+            .take(limit)
+            .collect();
+        if unknown.is_empty() {
+            return self.report(cx);
+        }
+        asking.asked.extend(&unknown);
+        asking.awaited.clone_from(&unknown);
+        for m in unknown {
+            cx.send_down(message(Some(m.into()), Merge3Header::ViewRequest, Body::Empty));
+        }
+        cx.arm(REPORTS, cx.now + SECOND_WAIT);
     }
 
     /// Hands different views to GMS.
@@ -381,7 +412,7 @@ impl Protocol for Merge3 {
             }
             EARLY => self.check(cx),
             // REPORTS: whoever has not answered by now is not asked again before the next check.
-            _ => self.report(cx),
+            _ => self.ask_those_in_several_views(cx),
         }
     }
 
@@ -490,6 +521,36 @@ mod tests {
         assert!(kinds(&s.sent()).contains(&"ask"));
         let answer = message(None, Merge3Header::ViewResponse, body_of(&view(7, &[3]))).wire;
         s.arrive(3, wire::Message { dest: Some(id(1).into()), ..answer });
+        assert_eq!(merges(&s), 1);
+    }
+
+    /// Views 5 with 1 and 2, and 7 with 3 and 2, are known; member 2 was asked where it is.
+    fn with_a_member_in_two_views() -> Solo {
+        let mut s = member(Merge3Config::default());
+        s.arrive(3, info(&view(7, &[3, 2])));
+        s.run(Duration::from_millis(1100));
+        s.sent();
+        tell(&mut s, 3, &view(7, &[3, 2]));
+        assert_eq!((kinds(&s.sent()), merges(&s)), (Vec::from(["ask"]), 0));
+        s
+    }
+
+    fn tell(s: &mut Solo, from: u64, v: &View) {
+        let answer = message(None, Merge3Header::ViewResponse, body_of(v)).wire;
+        s.arrive(from, wire::Message { dest: Some(id(1).into()), ..answer });
+    }
+
+    #[test]
+    fn a_member_in_two_views_is_asked_where_it_is() {
+        let mut s = with_a_member_in_two_views();
+        tell(&mut s, 2, &view(5, &[1, 2]));
+        assert_eq!(merges(&s), 1);
+    }
+
+    #[test]
+    fn a_member_in_two_views_that_is_silent_is_not_waited_for_long() {
+        let mut s = with_a_member_in_two_views();
+        s.run(SECOND_WAIT + Duration::from_millis(10));
         assert_eq!(merges(&s), 1);
     }
 

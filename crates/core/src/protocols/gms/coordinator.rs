@@ -111,7 +111,8 @@ impl Gms {
         let waits = self.needs_repair(&view, cx.local());
         if !waits {
             cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
-            self.install(Arc::clone(&view), Windows::Follow, None, cx);
+            // It may replace one that waits.
+            self.adopt(Arc::clone(&view), Windows::Follow, local, None, cx);
         }
         if view.members.len() > 1 {
             let differs = self.config.use_delta_views && self.full_view_sent;

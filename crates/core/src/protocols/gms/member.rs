@@ -36,6 +36,13 @@ fn stayed_together(m: Uuid, local: Uuid, previous: &View, merged: &View) -> bool
 }
 
 impl Gms {
+    /// Of the digest of a merged view that is skipped: the members that this one was apart from.
+    pub(super) fn apart(&self, digest: &Digest, merged: &View, local: Uuid) -> Digest {
+        let together =
+            |m: Uuid| self.view.as_deref().is_some_and(|v| stayed_together(m, local, v, merged));
+        digest.iter().filter(|(m, _)| !together(*m)).collect()
+    }
+
     /// VIEW.
     pub(super) fn receive_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
         let Some(current) = self.latest().cloned() else {

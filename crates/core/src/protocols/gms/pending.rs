@@ -66,7 +66,12 @@ impl Gms {
         let replaced = self.pending.take();
         let mut announcers = BTreeSet::new();
         let mut waiting = Vec::new();
+        let mut windows = windows;
         if let Some(old) = replaced {
+            // Where the windows of the merged members begin, only the merged view has said.
+            if let (Windows::Merge(digest), Windows::Follow) = (old.windows, &windows) {
+                windows = Windows::Merge(self.apart(&digest, &old.view, cx.local()));
+            }
             // Its sender must not wait for an installation that will not come.
             if let Some(to) = old.ack_to {
                 cx.send_down(payload::view_ack(to));
