@@ -111,7 +111,6 @@ impl Gms {
         let waits = self.needs_repair(&view, cx.local());
         if !waits {
             cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
-            // It may replace one that waits.
             self.adopt(Arc::clone(&view), Windows::Follow, local, None, cx);
         }
         if view.members.len() > 1 {

@@ -23,12 +23,15 @@ pub(super) enum Windows {
     Set(Digest),
     /// Merged members jump to where the others are.
     Merge(Digest),
+    /// These members jump: they were merged by a view that another one replaced before it was
+    /// installed here.
+    Jump(Digest),
 }
 
 /// Whether `m` and this member were together all the time before the merge: their windows go on
 /// where they are, for neither has discarded what the other may still lack. To jump forward would
 /// lose what one of them sent and the other has not received yet.
-fn stayed_together(m: Uuid, local: Uuid, previous: &View, merged: &View) -> bool {
+pub(super) fn stayed_together(m: Uuid, local: Uuid, previous: &View, merged: &View) -> bool {
     let ours = |s: &&View| s.contains(m) || s.contains(local);
     previous.contains(m)
         && merged.subgroups.iter().any(|s| s.id == previous.id)
@@ -36,13 +39,6 @@ fn stayed_together(m: Uuid, local: Uuid, previous: &View, merged: &View) -> bool
 }
 
 impl Gms {
-    /// Of the digest of a merged view that is skipped: the members that this one was apart from.
-    pub(super) fn apart(&self, digest: &Digest, merged: &View, local: Uuid) -> Digest {
-        let together =
-            |m: Uuid| self.view.as_deref().is_some_and(|v| stayed_together(m, local, v, merged));
-        digest.iter().filter(|(m, _)| !together(*m)).collect()
-    }
-
     /// VIEW.
     pub(super) fn receive_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
         let Some(current) = self.latest().cloned() else {
@@ -166,6 +162,7 @@ impl Gms {
         cx: &mut Cx<'_>,
     ) {
         assert!(view.contains(cx.local()), "a member installs only views that contain it");
+        debug_assert!(self.pending.is_none(), "what waited is replaced by what is installed");
         let previous = self.view.replace(Arc::clone(&view));
         assert!(previous.as_deref().is_none_or(|p| p.id.id < view.id.id), "view numbers only grow");
         self.counters.views += 1;
@@ -183,12 +180,12 @@ impl Gms {
         self.acks_owed.retain(|m, _| view.contains(*m));
         self.merge_digest = match &windows {
             Windows::Merge(digest) => Some(digest.clone()),
-            Windows::Follow | Windows::Set(_) => None,
+            Windows::Follow | Windows::Set(_) | Windows::Jump(_) => None,
         };
         match &windows {
             Windows::Follow => self.welcomes.retain(|m, _| view.contains(*m)),
             // The windows are not those that the joiners were told of.
-            Windows::Set(_) | Windows::Merge(_) => self.welcomes.clear(),
+            Windows::Set(_) | Windows::Merge(_) | Windows::Jump(_) => self.welcomes.clear(),
         }
         self.repaired = false;
         self.note_excluded(previous.as_deref(), &view);
@@ -196,6 +193,7 @@ impl Gms {
         match windows {
             Windows::Follow => {}
             Windows::Set(digest) => cx.raise(Dir::Down, Event::SetDigest(digest)),
+            Windows::Jump(digest) => cx.raise(Dir::Down, Event::MergeDigest(digest)),
             Windows::Merge(digest) => {
                 let (together, apart): (Vec<_>, Vec<_>) = digest.iter().partition(|(m, _)| {
                     previous.as_deref().is_some_and(|p| stayed_together(*m, cx.local(), p, &view))

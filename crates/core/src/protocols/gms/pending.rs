@@ -5,7 +5,7 @@
 //! here. A still newer view replaces the waiting one, which then is never installed at this member.
 
 use super::Gms;
-use super::member::Windows;
+use super::member::{Windows, stayed_together};
 use super::payload;
 use crate::{Batch, Cx, Digest, Dir, Event, Message, Uuid, View, ViewId, tag};
 use alloc::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Pending {
     pub(super) fn merge_digest(&self) -> Option<&Digest> {
         match &self.windows {
             Windows::Merge(digest) => Some(digest),
-            Windows::Follow | Windows::Set(_) => None,
+            Windows::Follow | Windows::Set(_) | Windows::Jump(_) => None,
         }
     }
 }
@@ -58,7 +58,7 @@ impl Gms {
     pub(super) fn adopt(
         &mut self,
         view: Arc<View>,
-        windows: Windows,
+        mut windows: Windows,
         from: Uuid,
         ack_to: Option<Uuid>,
         cx: &mut Cx<'_>,
@@ -66,15 +66,13 @@ impl Gms {
         let replaced = self.pending.take();
         let mut announcers = BTreeSet::new();
         let mut waiting = Vec::new();
-        let mut windows = windows;
         if let Some(old) = replaced {
-            // Where the windows of the merged members begin, only the merged view has said.
-            if let (Windows::Merge(digest), Windows::Follow) = (old.windows, &windows) {
-                windows = Windows::Merge(self.apart(&digest, &old.view, cx.local()));
-            }
             // Its sender must not wait for an installation that will not come.
             if let Some(to) = old.ack_to {
                 cx.send_down(payload::view_ack(to));
+            }
+            if matches!(windows, Windows::Follow) {
+                windows = self.jump_of(old.windows, &old.view, &view, cx.local());
             }
             announcers = old.announcers;
             // What those sent that are excluded now belongs to their tails.
@@ -98,6 +96,19 @@ impl Gms {
         let frozen = Arc::clone(&view);
         self.pending = Some(Pending { view, windows, ack_to, announcers, waiting });
         cx.raise(Dir::Down, Event::Freeze(frozen));
+    }
+
+    /// What a merged view that is never installed here still means for the windows of those that stay
+    /// in the view that replaces it.
+    fn jump_of(&self, skipped: Windows, merged: &View, view: &View, local: Uuid) -> Windows {
+        let current = self.view.as_deref();
+        let together = |m| current.is_some_and(|v| stayed_together(m, local, v, merged));
+        let digest: Digest = match skipped {
+            Windows::Merge(digest) => digest.iter().filter(|(m, _)| !together(*m)).collect(),
+            Windows::Jump(digest) => digest,
+            Windows::Follow | Windows::Set(_) => return Windows::Follow,
+        };
+        Windows::Jump(digest.iter().filter(|(m, _)| view.contains(*m)).collect())
     }
 
     /// Our own announcement of the view `id` came back: what we multicast behind it comes now.

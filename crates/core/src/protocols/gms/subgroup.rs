@@ -173,7 +173,7 @@ impl Gms {
             Some(windows)
         } else {
             cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
-            self.install(Arc::clone(&view), windows, None, cx);
+            self.adopt(Arc::clone(&view), windows, local, None, cx);
             None
         };
         let part: BTreeSet<Uuid> =
