@@ -33,7 +33,7 @@ fn a_window_that_is_purged_too_early_is_noticed() {
 
 #[test]
 fn a_view_that_is_skipped_is_noticed() {
-    assert!(caught(Mutant::ViewSkipped, Profile::Churn));
+    assert!(caught(Mutant::ViewSkipped, Profile::Mixed));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::convergence::alive_at;
 use super::delivery::{Course, violation};
 use super::faults::{Faults, is_within, position_after};
 use crate::connections::Life;
-use crate::history::{History, MessageId, Phase, SentMessage};
-use rgroups_core::{Duration, Time, Uuid, View};
+use crate::history::{History, MessageId, Phase, SentMessage, What};
+use rgroups_core::{Duration, Time, Trace, Uuid, View};
 use std::collections::BTreeMap;
 
 /// Checks C5 to C8.
@@ -35,6 +35,38 @@ pub(super) fn check(
     found
 }
 
+/// A line of this member waited for credit.
+struct Wait {
+    of: Life,
+    from: Time,
+    to: Time,
+}
+
+impl Wait {
+    fn overlaps(&self, of: Life, from: Time, to: Time) -> bool {
+        self.of == of && self.from <= to && self.to >= from
+    }
+}
+
+/// From the first line of a member that waits to the last one that goes on.
+fn waits(h: &History) -> Vec<Wait> {
+    let mut waits: Vec<Wait> = Vec::new();
+    for f in &h.facts {
+        let (Some(of), What::Trace(t)) = (f.life, &f.what) else { continue };
+        match t {
+            Trace::Blocked { .. } => waits.push(Wait { of, from: f.at, to: Time(u64::MAX) }),
+            Trace::Unblocked { .. } => {
+                let open = waits.iter_mut().find(|w| w.of == of && w.to == Time(u64::MAX));
+                if let Some(w) = open {
+                    w.to = f.at;
+                }
+            }
+            _ => {}
+        }
+    }
+    waits
+}
+
 struct Promises<'a> {
     h: &'a History,
     lives: &'a [Course],
@@ -50,17 +82,21 @@ impl Promises<'_> {
         due.flat_map(|(m, at)| self.broken(*m, *at, rest, &alive, "never delivered")).collect()
     }
 
-    /// Flow control delays a message before it is admitted, so the time begins with that.
+    /// Flow control delays a message before it is admitted, so the time begins with that; but of a
+    /// large one a part may still wait then.
     fn kept_in_time(&self, faults: &Faults, bounds: &Bounds) -> Vec<Violation> {
         // What was frozen or cut off a moment ago has a backlog.
         const AFTERMATH: Duration = Duration::from_secs(1);
         let h = self.h;
+        let waits = waits(h);
         let mut found = Vec::new();
         for (m, accepted) in self.accepted {
             let at = h.facts[*accepted].at;
             let deadline = at + bounds.delivery();
             let since = Time(at.0.saturating_sub(AFTERMATH.as_nanos() as u64));
-            if !faults.none_in(since, deadline) || !is_within(h, deadline) {
+            let sender = h.message(*m).sender;
+            let held = waits.iter().any(|w| w.overlaps(sender, at, deadline));
+            if held || !faults.none_in(since, deadline) || !is_within(h, deadline) {
                 continue;
             }
             let end = position_after(h, deadline);
@@ -151,7 +187,6 @@ pub(super) fn stay_together(s: &Course, p: &Course, from: usize, to: usize) -> b
 mod tests {
     use super::super::made::*;
     use super::*;
-    use crate::history::What;
 
     fn found(h: &History) -> Vec<&'static str> {
         names(&super::super::delivery::check(h, &conditions()))
@@ -237,6 +272,20 @@ mod tests {
             at_rest(&mut h);
             assert_eq!(found(&h), expected);
         }
+    }
+
+    #[test]
+    fn a_message_of_which_a_part_waits_for_credit_is_not_late() {
+        use rgroups_core::Pool;
+        let mut h = settled();
+        let by = vec![id(B)];
+        push(&mut h, A, What::Trace(Trace::Blocked { pool: Pool::Unicast, by }));
+        let m = send(&mut h, A, Some(B));
+        push_at(&mut h, Time(30_000_000_000), Some(B), What::Consumes(None));
+        push(&mut h, A, What::Trace(Trace::Unblocked { pool: Pool::Unicast }));
+        deliver(&mut h, B, m);
+        at_rest(&mut h);
+        assert!(found(&h).is_empty());
     }
 
     #[test]
