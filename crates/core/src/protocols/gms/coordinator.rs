@@ -11,16 +11,24 @@ use super::{ACKS, BUNDLE, Gms, Role};
 use crate::wire::header::GmsHeader;
 use crate::wire::{Address, Flags, SeqnoPair};
 use crate::{Answer, Cx, Digest, Dir, DropReason, Event, Query, Time, Uuid, View, ViewId};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// The view is first sent again after this part of the time for acknowledgements: with 2 s after
+/// 250 ms, again after 750 ms and 1750 ms. One lost acknowledgement must not hold up those who wait
+/// for the next view longer than they are willing to (`leave_timeout`).
+const FIRST_RESEND: u32 = 8;
 
 /// Acknowledgements that are still awaited for a view.
 #[derive(Debug)]
 pub(super) struct AckRound {
     pub(super) view: ViewId,
-    missing: BTreeSet<Uuid>,
-    /// When the view is sent again to those who have not acknowledged it.
-    resend_at: Option<Time>,
+    /// Who has not acknowledged the view, and how often it was sent to them.
+    missing: BTreeMap<Uuid, u32>,
+    /// How long after the last time the view is sent again to those.
+    resend_after: Duration,
     give_up_at: Time,
 }
 
@@ -144,9 +152,11 @@ impl Gms {
     ) {
         missing.retain(|m| !self.requests.goes(*m));
         let wait = self.config.view_ack_collection_timeout;
-        let (resend_at, give_up_at) = (cx.now + wait / 2, cx.now + wait);
-        cx.arm(ACKS, resend_at);
-        self.acks = Some(AckRound { view, missing, resend_at: Some(resend_at), give_up_at });
+        let resend_after = wait / FIRST_RESEND;
+        cx.arm(ACKS, cx.now + resend_after);
+        let give_up_at = cx.now + wait;
+        let missing = missing.into_iter().map(|m| (m, 1)).collect();
+        self.acks = Some(AckRound { view, missing, resend_after, give_up_at });
         self.end_round_if_complete(cx);
     }
 
@@ -165,8 +175,18 @@ impl Gms {
 
     /// `member` has acknowledged, or will not.
     pub(super) fn no_ack_from(&mut self, member: Uuid, cx: &mut Cx<'_>) {
-        if self.acks.as_mut().is_some_and(|a| a.missing.remove(&member)) {
+        if let Some(times) = self.acks.as_mut().and_then(|a| a.missing.remove(&member)) {
+            self.owe_acks(member, times - 1);
             self.end_round_if_complete(cx);
+        }
+    }
+
+    /// `of` will acknowledge so many copies of earlier views, which must not count for the next one.
+    /// An acknowledgement that never comes makes the next round wait until the view is sent again,
+    /// and is forgiven by that.
+    fn owe_acks(&mut self, of: Uuid, copies: u32) {
+        if copies > 0 {
+            *self.acks_owed.entry(of).or_insert(0) += copies;
         }
     }
 
@@ -178,26 +198,29 @@ impl Gms {
 
     /// The wait for acknowledgements is over, one way or the other.
     pub(super) fn end_round(&mut self, cx: &mut Cx<'_>) {
-        // An acknowledgement that is still to come must not count for the next view. One that never
-        // comes makes the next round wait until the view is sent again, and is forgiven by that.
-        for m in self.acks.take().into_iter().flat_map(|a| a.missing) {
-            *self.acks_owed.entry(m).or_insert(0) += 1;
+        for (m, times) in self.acks.take().into_iter().flat_map(|a| a.missing) {
+            self.owe_acks(m, times);
         }
         cx.disarm(ACKS);
         cx.raise(Dir::Down, Event::ResumeStable);
         self.ask_to_leave_now(cx);
     }
 
-    /// Half-way the view is sent again to those who have not acknowledged it; at the end the wait
-    /// is over, and whoever still misses the view gets it by another road (merging at the latest).
+    /// The view is sent again to those who have not acknowledged it, at growing distances; at the
+    /// end the wait is over, and whoever still misses the view gets it by another road (merging at
+    /// the latest).
     pub(super) fn ack_timer(&mut self, cx: &mut Cx<'_>) {
         let Some(round) = self.acks.as_mut() else { return };
         if cx.now >= round.give_up_at {
             return self.end_round(cx);
         }
-        cx.arm(ACKS, round.give_up_at);
-        let late = round.resend_at.take().is_some().then(|| round.missing.clone());
-        for m in late.into_iter().flatten() {
+        round.resend_after *= 2;
+        cx.arm(ACKS, (cx.now + round.resend_after).min(round.give_up_at));
+        for times in round.missing.values_mut() {
+            *times += 1;
+        }
+        let late: Vec<Uuid> = round.missing.keys().copied().collect();
+        for m in late {
             self.send_whole_view(m, cx);
         }
     }
@@ -238,6 +261,6 @@ fn digest_for(view: &View, joiners: &[Uuid], cx: &Cx<'_>) -> Option<Digest> {
     view.members
         .iter()
         .map(entry)
-        .collect::<Option<alloc::vec::Vec<_>>>()
+        .collect::<Option<Vec<_>>>()
         .map(|entries| entries.into_iter().collect())
 }

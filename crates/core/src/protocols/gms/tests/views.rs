@@ -182,10 +182,14 @@ fn owing() -> Cluster {
 #[test]
 fn an_acknowledgement_of_an_earlier_view_does_not_count_for_the_present_one() {
     let mut c = owing();
-    for m in [2, 3, 4] {
+    for m in [3, 4] {
         c.at(1).arrive(m, payload::view_ack(id(1)).wire);
     }
-    assert_eq!(missing_acks(&mut c), 1);
+    // That view was sent once and three times again, and each copy is acknowledged at last.
+    for _ in 0..4 {
+        c.at(1).arrive(2, payload::view_ack(id(1)).wire);
+        assert_eq!(missing_acks(&mut c), 1);
+    }
     c.at(1).arrive(2, payload::view_ack(id(1)).wire);
     assert_eq!(missing_acks(&mut c), 0);
 }
