@@ -43,7 +43,7 @@ pub mod view;
 
 pub use app::{AppEvent, Command, Delivery, SendRefusal, SendResult};
 pub use batch::Batch;
-pub use digest::Digest;
+pub use digest::{Digest, ReferenceDigest};
 pub use event::{Answer, Dir, Event, Found, Purpose, Query};
 pub use group::{AddressBook, Group, GroupChange};
 pub use message::Message;

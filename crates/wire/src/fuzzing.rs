@@ -5,7 +5,7 @@
 use crate::tcp::{StreamDecoder, StreamItem};
 use crate::{
     Decode, Decoded, Encode, Exception, Frame, Header, JoinRsp, Message, PingData, ProtId, Reader,
-    Value, View, ViewDigest,
+    StablePayload, Value, View, ViewDigest,
 };
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -48,6 +48,7 @@ pub fn payload(data: &[u8]) {
     stable::<View>(&data);
     stable::<Exception>(&data);
     stable::<Message>(&data);
+    stable::<StablePayload>(&data);
     if let Ok(value) = Value::decode_buffer(data.clone()) {
         let mut out = Vec::new();
         value.encode_buffer(&mut out);

@@ -4,7 +4,7 @@
 use crate::header::{GmsKind, Header};
 use crate::{
     Address, Body, Decode, Flags, Frame, FrameBody, JoinRsp, Message, PingData, ProtId, Reader,
-    View, ViewDigest, ViewId,
+    StablePayload, View, ViewDigest, ViewId,
 };
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -144,6 +144,9 @@ pub fn meaning(message: &Message, bytes: &Bytes) -> Option<String> {
     for (prot, header) in message.headers.iter() {
         match (prot, header) {
             (ProtId::GMS, Header::Gms(h)) => return gms_meaning(h.kind, bytes.clone()),
+            (ProtId::STABLE, Header::Stable(_)) => {
+                return StablePayload::from_bytes(bytes.clone()).ok().map(|v| format!("{v:?}"));
+            }
             (_, Header::Ping(_)) => {
                 let list = PingData::decode_list(&mut Reader::new(bytes.clone())).ok()?;
                 return Some(format!("{list:?}"));

@@ -51,17 +51,16 @@ impl ViewDigest {
         Self { view: None, digest: Some(DigestKind::Full(digest)) }
     }
 
-    /// A view with a digest, which travels without its members if they are those of the view.
+    /// A view with a digest that names its members, and can be read without the view.
     #[must_use]
-    pub fn view_and_digest(view: View, digest: Digest) -> Self {
-        let same = view.members().iter().eq(digest.entries.iter().map(|(member, _)| member));
-        let digest = if same {
-            let seqnos = digest.entries.iter().map(|(_, pair)| *pair).collect();
-            DigestKind::Reference(RefDigest { seqnos })
-        } else {
-            DigestKind::Full(digest)
-        };
-        Self { view: Some(ViewKind::Full(view)), digest: Some(digest) }
+    pub fn view_and_full(view: View, digest: Digest) -> Self {
+        Self { view: Some(ViewKind::Full(view)), digest: Some(DigestKind::Full(digest)) }
+    }
+
+    /// A view with a digest of its members, in its order, which does not name them again.
+    #[must_use]
+    pub fn view_and_reference(view: View, digest: RefDigest) -> Self {
+        Self { view: Some(ViewKind::Full(view)), digest: Some(DigestKind::Reference(digest)) }
     }
 
     /// The digest with its members, whichever way it travelled.

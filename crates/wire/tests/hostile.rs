@@ -5,7 +5,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Vector, reencode, vectors};
+use common::{Vector, own_vectors, reencode, vectors};
 use rgroups_wire::{DecodeErrorKind, Reader, View, fuzzing};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -118,7 +118,7 @@ fn decode_everywhere(kind: &str, bytes: &[u8]) {
 
 #[test]
 fn mutated_vectors_neither_panic_nor_take_more_memory_than_their_bytes_justify() {
-    let vectors: Vec<Vector> = vectors();
+    let vectors: Vec<Vector> = vectors().into_iter().chain(own_vectors()).collect();
     let mut rng = Rng(0x5eed);
     let start = Instant::now();
     let mut rounds = 0;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{reencode, vectors};
+use common::{own_vectors, reencode, vectors};
 use rgroups_wire::tcp::StreamDecoder;
 
 /// Object buffers whose last part has no length: byte arrays, objects of any class and Java's own
@@ -29,7 +29,7 @@ fn is_a_shorter_value(name: &str, length: usize) -> bool {
 #[test]
 fn every_prefix_of_a_vector_is_an_error() {
     let (mut cuts, mut shorter_values) = (0, 0);
-    for v in vectors() {
+    for v in vectors().into_iter().chain(own_vectors()) {
         for n in 0..v.bytes.len() {
             let cut = v.bytes.slice(..n);
             match reencode(&v.kind, &cut) {
@@ -54,7 +54,7 @@ fn every_prefix_of_a_vector_is_an_error() {
 
 #[test]
 fn a_byte_too_many_is_an_error() {
-    for v in vectors() {
+    for v in vectors().into_iter().chain(own_vectors()) {
         let mut longer = v.bytes.to_vec();
         longer.push(0);
         if TAKES_THE_REST.contains(&v.name.as_str()) || v.name == "objbuf_bytes_empty" {

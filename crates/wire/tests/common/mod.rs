@@ -9,8 +9,8 @@ use rgroups_wire::address_codec::{
 use rgroups_wire::tcp::{FdSock2Frame, GRACEFUL_CLOSE, Handshake};
 use rgroups_wire::{
     Decode, DecodeErrorKind, Decoded, DeltaView, Digest, Encode, Exception, Frame, Header, JoinRsp,
-    MergeId, Message, PingData, ProtId, Reader, RefDigest, SeqnoList, Value, Version, View,
-    ViewDigest, ViewId, WriteExt, Writer, mping,
+    MergeId, Message, PingData, ProtId, Reader, RefDigest, SeqnoList, StablePayload, Value,
+    Version, View, ViewDigest, ViewId, WriteExt, Writer, mping,
 };
 use serde_json::Value as Json;
 use std::fmt::Debug;
@@ -25,7 +25,15 @@ pub struct Vector {
 
 /// All 432.
 pub fn vectors() -> Vec<Vector> {
-    let text = include_str!("../../testdata/vectors.json");
+    read(include_str!("../../testdata/vectors.json"))
+}
+
+/// Those of payloads that only members of this toolkit send, written by hand.
+pub fn own_vectors() -> Vec<Vector> {
+    read(include_str!("../../testdata/vectors/stable_payload.json"))
+}
+
+fn read(text: &str) -> Vec<Vector> {
     let list: Vec<Json> = serde_json::from_str(text).unwrap();
     let text = |v: &Json, key: &str| v[key].as_str().unwrap().to_string();
     list.iter()
@@ -119,6 +127,7 @@ pub fn recode(kind: &str, bytes: &Bytes) -> Option<Decoded<Recoded>> {
             v => note(v, |v| w.i32(v)),
         },
         "fdsock2_payload" => again::<FdSock2Frame>(&mut r, &mut w),
+        "stable_payload" => again::<StablePayload>(&mut r, &mut w),
         "mping" => note(mping::decode(r.rest()), |v| mping::encode(&v, &mut w)),
         _ => return None,
     };

@@ -7,7 +7,7 @@ use crate::wire::{
     self, Body, Decode, DeltaView, Encode, Flags, Header, JoinRsp, MergeId, ProtId, Reader,
     SeqnoPair, ViewDigest, ViewKind, WriteExt,
 };
-use crate::{Digest, Message, Uuid, View, ViewId};
+use crate::{Digest, Message, ReferenceDigest, Uuid, View, ViewId};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::BytesMut;
@@ -33,6 +33,15 @@ fn of_merge(kind: GmsKind, id: &MergeId) -> GmsHeader {
     GmsHeader { merge_id: Some(id.clone()), ..header(kind) }
 }
 
+/// A merged view and the digest of its members, which are named once; with their names if the digest
+/// is of others than the view's members.
+fn merged(view: &View, digest: &Digest) -> ViewDigest {
+    match ReferenceDigest::of(view, digest) {
+        Some(reference) => ViewDigest::view_and_reference(view.to_wire(), reference.to_wire()),
+        None => ViewDigest::view_and_full(view.to_wire(), digest.to_wire()),
+    }
+}
+
 fn encoded(payload: &impl Encode) -> Body {
     Body::bytes(payload.to_bytes())
 }
@@ -50,7 +59,7 @@ pub(super) fn join_response(
     digest: &Digest,
     flags: Flags,
 ) -> Option<Message> {
-    let rsp = JoinRsp::welcome(&view.to_wire(), digest.to_reference(view)?);
+    let rsp = JoinRsp::welcome(&view.to_wire(), ReferenceDigest::of(view, digest)?.to_wire());
     Some(message(Some(joiner), header(GmsKind::JoinRsp), encoded(&rsp), flags))
 }
 
@@ -77,7 +86,7 @@ pub(super) fn view_multicast(view: &View, base: Option<&View>) -> Message {
 
 /// Announces a merged view with its digest to a subgroup.
 pub(super) fn merge_view_multicast(view: &View, digest: &Digest) -> Message {
-    let payload = ViewDigest::view_and_digest(view.to_wire(), digest.to_wire());
+    let payload = merged(view, digest);
     let flags = Flags::NO_RELAY | Flags::NO_FC | Flags::NO_TOTAL_ORDER;
     message(None, header(GmsKind::View), encoded(&payload), flags)
 }
@@ -85,7 +94,7 @@ pub(super) fn merge_view_multicast(view: &View, digest: &Digest) -> Message {
 /// Sends the whole view to one member, with the digest if it is a merged view.
 pub(super) fn view_unicast(to: Uuid, view: &View, digest: Option<&Digest>) -> Message {
     let payload = match digest {
-        Some(digest) => ViewDigest::view_and_digest(view.to_wire(), digest.to_wire()),
+        Some(digest) => merged(view, digest),
         None => ViewDigest::view(view.to_wire()),
     };
     let flags = Flags::OOB | Flags::NO_FC;
@@ -121,9 +130,10 @@ pub(super) fn merge_request(to: Uuid, id: &MergeId, leader: Uuid, members: &[Uui
     message(Some(to), h, Body::bytes(b.freeze()), Flags::OOB)
 }
 
-/// Contributes a subgroup to merge `id`.
+/// Contributes a subgroup to merge `id`. The digest names its members: whoever reads it must not
+/// depend on what the view beside it says.
 pub(super) fn merge_response(to: Uuid, id: &MergeId, view: &View, digest: &Digest) -> Message {
-    let payload = ViewDigest::view_and_digest(view.to_wire(), digest.to_wire());
+    let payload = ViewDigest::view_and_full(view.to_wire(), digest.to_wire());
     message(Some(to), of_merge(GmsKind::MergeRsp, id), encoded(&payload), Flags::OOB)
 }
 
@@ -135,7 +145,7 @@ pub(super) fn merge_rejection(to: Uuid, id: &MergeId) -> Message {
 
 /// Hands the merged view to the coordinator of a subgroup.
 pub(super) fn merge_installation(to: Uuid, id: &MergeId, view: &View, digest: &Digest) -> Message {
-    let payload = ViewDigest::view_and_digest(view.to_wire(), digest.to_wire());
+    let payload = merged(view, digest);
     let h = of_merge(GmsKind::InstallMergeView, id);
     message(Some(to), h, encoded(&payload), Flags::empty())
 }
@@ -312,8 +322,7 @@ pub(super) fn read_join_answer(body: &Body) -> Option<JoinAnswer> {
     if let Some(reason) = rsp.failure {
         return Some(JoinAnswer::Refused(reason));
     }
-    let view = rsp.view?;
-    let digest = Digest::from_wire(&rsp.digest?.resolve(view.members())?)?;
-    let view = plausible(View::from_wire(&view)?)?;
+    let view = plausible(View::from_wire(&rsp.view?)?)?;
+    let digest = ReferenceDigest::from_wire(&view, &rsp.digest?)?.resolve(&view)?;
     Some(JoinAnswer::Welcome(view, digest))
 }

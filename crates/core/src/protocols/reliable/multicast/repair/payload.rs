@@ -6,13 +6,14 @@ use super::ranges::{Ranges, after};
 use crate::protocols::reliable::window::MAX_AHEAD;
 use crate::wire::header::{StableHeader, StableKind};
 use crate::wire::{
-    self, Body, Decode, DecodeErrorKind, Decoded, Encode, Flags, Header, ProtId, Reader, Writer,
+    self, Body, Decode, DecodeErrorKind, Decoded, Encode, Flags, Header, ProtId, Reader,
+    StablePayloadKind, Writer,
 };
 use crate::{Message, Uuid, ViewId};
 use alloc::vec::Vec;
 
-/// The layout of both payloads.
-const VERSION: u8 = 1;
+/// The first byte of both payloads, which tells them from the others under this header.
+const KIND: u8 = StablePayloadKind::TailRepair.to_wire();
 /// A window without ranges and cut: identity, three numbers, two counts, a flag.
 const LEAST_WINDOW: usize = 16 + 24 + 4 + 1;
 const LEAST_CUT: usize = 16 + 8 + 2;
@@ -92,7 +93,8 @@ pub(super) fn commit(to: Uuid, view: ViewId, commit: &Commit) -> wire::Message {
 /// Whether `m` is one of the two.
 pub(super) fn is_ours(m: &Message) -> bool {
     matches!(m.headers.get(ProtId::STABLE), Some(Header::Stable(_)))
-        && matches!(m.body, Body::Bytes(Some(_)))
+        && m.body.as_bytes().and_then(|b| StablePayloadKind::of(b))
+            == Some(StablePayloadKind::TailRepair)
 }
 
 /// Reads a payload; `None` if it makes no sense.
@@ -121,7 +123,7 @@ impl Cut {
 
 impl Encode for Report {
     fn encode(&self, w: &mut impl Writer) {
-        w.u8(VERSION);
+        w.u8(KIND);
         w.u16(self.windows.len() as u16);
         for h in &self.windows {
             h.of.encode(w);
@@ -163,7 +165,7 @@ impl Decode for Report {
 
 impl Encode for Commit {
     fn encode(&self, w: &mut impl Writer) {
-        w.u8(VERSION);
+        w.u8(KIND);
         w.u16(self.cuts.len() as u16);
         for (of, cut) in &self.cuts {
             of.encode(w);
@@ -185,8 +187,8 @@ impl Decode for Commit {
 
 /// The number of entries of `least` bytes each that follow.
 fn count(r: &mut Reader, least: usize) -> Decoded<usize> {
-    if r.u8("version")? != VERSION {
-        return Err(r.error("version", DecodeErrorKind::BadValue));
+    if r.u8("kind")? != KIND {
+        return Err(r.error("kind", DecodeErrorKind::BadValue));
     }
     let n = usize::from(r.u16("entries")?);
     match n * least <= r.remaining() {
