@@ -7,6 +7,7 @@
 //! many seeds or large amounts read `RGROUPS_REQUIREMENTS_SCALE` ([`scale`]).
 
 mod catalogue;
+mod s0;
 mod scenarios;
 mod table;
 
@@ -33,7 +34,6 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-#[allow(dead_code)]
 /// How many times the usual amount a test is to do: 1, or `RGROUPS_REQUIREMENTS_SCALE`.
 pub(crate) fn scale() -> u64 {
     let wish = std::env::var("RGROUPS_REQUIREMENTS_SCALE").ok();
@@ -43,6 +43,7 @@ pub(crate) fn scale() -> u64 {
 /// All tests, module by module.
 fn all() -> Vec<Test> {
     let mut all = Vec::new();
+    all.extend(s0::tests());
     all.extend(scenarios::tests());
     all
 }

@@ -14,7 +14,8 @@ crate::attributes! {
         /// How long a message must be missing before it is asked for the first time, ahead of the
         /// rounds; see the attribute of NAKACK2. Default 5 ms. Not in JGroups.
         gap_delay: Duration = Duration::from_millis(5),
-        /// After so many messages an acknowledgement is sent at once. Default 100.
+        /// After so many messages, or 32,000 bytes of them, an acknowledgement is sent at once.
+        /// Default 100.
         ack_threshold: u32 = 100,
         /// Numbers that one request may span, as a bound of its size (8 per byte). Default 9,600,
         /// which fits a packet of 1,400 bytes.

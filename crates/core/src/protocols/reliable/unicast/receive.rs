@@ -24,6 +24,8 @@ pub(super) struct ReceiveConnection {
     conn_id: i16,
     /// Messages since the last acknowledgement.
     unacknowledged: u32,
+    /// Their payload bytes.
+    unacknowledged_bytes: u64,
     used_at: Time,
 }
 
@@ -35,6 +37,9 @@ impl ReceiveConnection {
     }
 }
 
+/// Payload bytes of one sender after which it is told at once, however few messages they are: what it
+/// keeps until then comes on top of its credit.
+const ACK_BYTES: u64 = 32_000;
 /// What a waiting message counts beside its payload when the room above is reckoned.
 const PER_MESSAGE: u64 = 128;
 /// Bytes per peer that may wait for their turn.
@@ -167,9 +172,13 @@ impl ReliableUnicast {
         let Some(conn) = self.receives.get_mut(&peer) else { return false };
         conn.used_at = cx.now;
         conn.standing = Standing::Open;
+        let bytes = m.length() as u64;
         let taken = conn.window.take_in(seqno, m, cx.now, &mut self.parking);
         match taken {
-            Taken::Deliver | Taken::Held => conn.unacknowledged += 1,
+            Taken::Deliver | Taken::Held => {
+                conn.unacknowledged += 1;
+                conn.unacknowledged_bytes += bytes;
+            }
             Taken::Refused(DropReason::OverLimit) => {}
             // A copy: the sender does not know that we have it, so it is told at once.
             Taken::Refused(_) => {
@@ -214,6 +223,7 @@ impl ReliableUnicast {
             standing: Standing::Open,
             conn_id,
             unacknowledged: 0,
+            unacknowledged_bytes: 0,
             used_at: cx.now,
         };
         self.receives.insert(peer, conn);
@@ -295,7 +305,10 @@ impl ReliableUnicast {
         let Some(conn) = self.receives.get(&peer) else { return };
         let upto = self.ackable(conn, cx);
         let due = match &self.settings.capacity {
-            None => conn.unacknowledged >= self.settings.ack_threshold,
+            None => {
+                conn.unacknowledged >= self.settings.ack_threshold
+                    || conn.unacknowledged_bytes >= ACK_BYTES
+            }
             Some(c) => conn.intake.is_due(upto, c) || conn.intake.is_owed(),
         };
         if due {
@@ -318,6 +331,7 @@ impl ReliableUnicast {
         let seqno = self.ackable(conn, cx);
         let Some(conn) = self.receives.get_mut(&peer) else { return };
         conn.unacknowledged = 0;
+        conn.unacknowledged_bytes = 0;
         if conn.intake.tell(seqno) {
             conn.moved_at = cx.now;
         }
