@@ -197,6 +197,19 @@ pub enum AppEvent {
         /// Why, in words.
         reason: Arc<str>,
     },
+    /// Not all survivors could be asked what they hold of former members, or these former members'
+    /// messages could not be had: whether all survivors deliver the same is not known. Told before
+    /// the view without the former members.
+    TailUnknown {
+        /// Who was not heard, or whose messages are meant.
+        of: Vec<Uuid>,
+    },
+    /// Delivered multicasts of this member had to go before they were stable, because there was no
+    /// room: they cannot be served to others when their sender is gone. Told once per window.
+    KeptNoLonger {
+        /// Whose.
+        of: Uuid,
+    },
     /// This member forms a group of its own. Told before its first view.
     Founded {
         /// Whom it looked for, who answered and what came of it, in words.

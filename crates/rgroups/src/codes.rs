@@ -107,6 +107,18 @@ pub const ALL: &[Code] = &[
         "lower max_credits of MFC and UFC everywhere, or raise the budget",
     ),
     code(
+        "RG0415",
+        None,
+        "whether all survivors have the same last messages of an excluded member is not known",
+        "compare them in the application if it matters; a member that was not heard is frozen or gone",
+    ),
+    code(
+        "RG0416",
+        None,
+        "delivered messages had to go before they were stable",
+        "a member reads slowly; more room: a larger STABLE.max_bytes",
+    ),
+    code(
         "RG0420",
         Some("JGRP000011"),
         "a message of somebody who is not in the view",

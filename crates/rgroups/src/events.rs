@@ -28,6 +28,13 @@ pub enum Event {
         /// Why, in words.
         reason: String,
     },
+    /// A member was excluded, and whether all that survived it deliver the same of its last messages
+    /// is not known: not all of them could be asked, or only JGroups members had some. Comes before
+    /// the view without that member. Without this event they do deliver the same.
+    TailUnknown {
+        /// Who was not heard, or whose messages are meant.
+        of: Vec<Address>,
+    },
     /// A member asks for our state. Ignoring it tells that member that there is none.
     StateRequested(StateResponder),
 }
@@ -223,6 +230,9 @@ impl Events {
                 Item::View(v) => return Some(Happening::Event(Event::View(v))),
                 Item::Rejoining { reason } => {
                     return Some(Happening::Event(Event::Rejoining { reason }));
+                }
+                Item::TailUnknown { of } => {
+                    return Some(Happening::Event(Event::TailUnknown { of }));
                 }
                 Item::StateRequested(r) => {
                     return Some(Happening::Event(Event::StateRequested(r)));

@@ -1,7 +1,7 @@
 //! From the driver to the application: what happened, in order.
 
-use crate::View;
 use crate::state::StateResponder;
+use crate::{Address, View};
 use bytes::Bytes;
 use rgroups_core::{Consumed, Message, Pool, Uuid};
 use std::collections::VecDeque;
@@ -20,6 +20,10 @@ pub(crate) enum Item {
     },
     Rejoining {
         reason: String,
+    },
+    /// Whether all have the same last messages is not known; who was not heard or is meant.
+    TailUnknown {
+        of: Vec<Address>,
     },
     /// Somebody asks for our state.
     StateRequested(StateResponder),
@@ -187,6 +191,7 @@ impl Outbox {
                 Item::StateRequested(_)
                 | Item::View(_)
                 | Item::Rejoining { .. }
+                | Item::TailUnknown { .. }
                 | Item::State { .. } => {}
             }
         }

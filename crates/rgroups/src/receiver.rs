@@ -1,7 +1,7 @@
 //! Callback style, for programs that are shaped like Java receivers.
 
 use crate::events::Happening;
-use crate::{Event, Events, Message, StateResponder, View, block_on};
+use crate::{Address, Event, Events, Message, StateResponder, View, block_on};
 use bytes::Bytes;
 use std::future::Future;
 use std::io;
@@ -22,6 +22,13 @@ pub trait Receiver: Send + 'static {
     /// We were excluded and are joining anew.
     fn rejoining(&mut self, reason: String) -> impl Future<Output = ()> + Send {
         let _ = reason;
+        async {}
+    }
+
+    /// A member was excluded, and whether all that survived it deliver the same of its last messages
+    /// is not known ([`Event::TailUnknown`]).
+    fn tail_unknown(&mut self, of: Vec<Address>) -> impl Future<Output = ()> + Send {
+        let _ = of;
         async {}
     }
 
@@ -48,6 +55,7 @@ async fn run<R: Receiver>(mut events: Events, mut receiver: R) {
             Happening::Event(Event::View(v)) => receiver.view(v).await,
             Happening::Event(Event::Message(m)) => receiver.message(m).await,
             Happening::Event(Event::Rejoining { reason }) => receiver.rejoining(reason).await,
+            Happening::Event(Event::TailUnknown { of }) => receiver.tail_unknown(of).await,
             Happening::Event(Event::StateRequested(r)) => receiver.get_state(r).await,
         }
     }

@@ -251,6 +251,12 @@ impl Member {
                 tracing::warn!(cluster, member, "excluded from the group, joining anew: {reason}");
                 self.items.push(Item::Rejoining { reason: reason.to_string() });
             }
+            AppEvent::TailUnknown { of } => {
+                let of: Vec<Address> = of.into_iter().map(Address).collect();
+                report::tail_unknown(&self.shared, &of);
+                self.items.push(Item::TailUnknown { of });
+            }
+            AppEvent::KeptNoLonger { of } => report::kept_no_longer(&self.shared, Address(of)),
             AppEvent::StateRequested { request, by } => {
                 let responder = StateResponder::new(Arc::clone(&self.shared), request, by);
                 self.items.push(Item::StateRequested(responder));

@@ -140,3 +140,29 @@ pub(crate) fn blocked(shared: &Shared, node: &Node, by: &[Address], since: Durat
          max_credits, or send with NO_FC (unbounded memory there)"
     );
 }
+
+/// Says that survivors may differ in the last messages of former members.
+pub(crate) fn tail_unknown(shared: &Shared, of: &[Address]) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    tracing::warn!(
+        cluster,
+        member,
+        code = "RG0415",
+        "a member was excluded, and whether all that stay have the same last messages of it is not \
+         known: not heard, or not to be had: {}",
+        shared.labels(of)
+    );
+}
+
+/// Says that messages of `of` are kept no longer than until they are delivered.
+pub(crate) fn kept_no_longer(shared: &Shared, of: Address) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    tracing::warn!(
+        cluster,
+        member,
+        code = "RG0416",
+        "delivered messages of {} had to go before everybody has them: there is no room for more. \
+         If it dies now, they cannot be had from here",
+        shared.label(of)
+    );
+}

@@ -4,7 +4,7 @@
 use super::super::window::Taken;
 use super::{Phase, ReliableMulticast};
 use crate::wire::{Flags, Header, ProtId, header::NakAckHeader};
-use crate::{Batch, Cx, Dir, DropReason, Event, Message, Trace};
+use crate::{AppEvent, Batch, Cx, Dir, DropReason, Event, Message, Trace};
 
 /// What our header of a message says, if it has one.
 pub(super) fn header(m: &Message, id: ProtId) -> Option<&NakAckHeader> {
@@ -58,6 +58,7 @@ impl ReliableMulticast {
         }
         if window.evicted() > 0 && !core::mem::replace(&mut sender.evicting, true) {
             cx.trace(|| Trace::KeptNoLonger { of: src });
+            cx.tell(AppEvent::KeptNoLonger { of: src });
         }
         self.schedule.watch(&sender.window.gaps, cx);
         self.count_and_acknowledge(src, [batch, &mut released], cx);

@@ -27,8 +27,8 @@ use super::super::window::Taken;
 use super::{ReliableMulticast, Sender};
 use crate::wire::{Flags, Header, Hints, ProtId, SeqnoList, header::NakAckHeader};
 use crate::{
-    Batch, Cx, Dir, DropReason, Duration, Event, Message, Time, TimerKey, Trace, Uuid, View,
-    ViewId, tag,
+    AppEvent, Batch, Cx, Dir, DropReason, Duration, Event, Message, Time, TimerKey, Trace, Uuid,
+    View, ViewId, tag,
 };
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -356,6 +356,7 @@ impl ReliableMulticast {
     fn unknown(&mut self, whose: &[Uuid], cx: &mut Cx<'_>) {
         self.repair.counters.unknown += 1;
         cx.trace(|| Trace::TailUnknown { of: whose.to_vec() });
+        cx.tell(AppEvent::TailUnknown { of: whose.to_vec() });
         // What was shortened is decided at the next look.
         if self.repair.run.is_some() {
             cx.arm(REPAIR, cx.now);
