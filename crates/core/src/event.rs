@@ -89,8 +89,6 @@ pub enum Event {
     /// Down, from the stack: a call of the own application began to wait (`true`) or none waits
     /// any more (DECISIONS 16).
     CallsPending(bool),
-    /// Down, from GMS: the multicast lines must look again, their wait set may have changed.
-    Nudge,
     /// Down, from the entry layer: whoever holds a message of this call that was not admitted yet
     /// takes it back and resolves its token, as expired or as withdrawn.
     Withdraw {

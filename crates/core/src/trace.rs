@@ -154,9 +154,9 @@ pub enum Trace {
         /// What happened.
         step: &'static str,
     },
-    /// Not all survivors could be asked what they hold of former members, or these former members'
-    /// messages could not be had: whether all survivors deliver the same is not known. Names those
-    /// that were not heard, or whose messages are meant.
+    /// Not all survivors could be asked what they hold of these former members, or something that
+    /// one of them held could not be had: whether all survivors deliver the same of them is not
+    /// known. Every member that acts on such a decision says it.
     TailUnknown {
         /// Whom.
         of: Vec<Uuid>,

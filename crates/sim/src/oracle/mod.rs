@@ -147,7 +147,7 @@ pub(crate) mod made {
     use crate::connections::Life;
     use crate::history::{Fact, History, MessageId, Phase, SentMessage, What};
     use crate::network::Host;
-    use rgroups_core::{Duration, SendResult, Time, Uuid, View};
+    use rgroups_core::{Duration, SendResult, Time, Uuid, View, tag};
     use std::sync::Arc;
 
     pub(crate) const A: Life = Life(0);
@@ -202,8 +202,9 @@ pub(crate) mod made {
         h
     }
 
+    /// Identities of members that take part in tail repair.
     pub(crate) fn id(life: Life) -> Uuid {
-        Uuid::new(life.0 as u64 + 1, 7)
+        tag::tagged((life.0 as u64 + 1) << 32, 7, tag::TAIL_REPAIR)
     }
 
     /// The next fact is a millisecond after the last one.

@@ -1,9 +1,11 @@
-//! C11a: survivors of a view change agree on the last messages of those who are gone.
+//! C11a: survivors of a view change agree on the last messages of those who are gone, or say that
+//! they do not know; which they may only when one of them could not be asked.
 
 use super::Violation;
+use super::faults::{Faults, Kind};
 use crate::connections::Life;
 use crate::history::{History, MessageId, What};
-use rgroups_core::{Trace, Uuid, View, ViewId};
+use rgroups_core::{Duration, Time, Trace, Uuid, View, ViewId, tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,9 +15,12 @@ struct Passage {
     from: Arc<View>,
     to: Arc<View>,
     at: usize,
-    /// It said that it does not know whether all have the same.
-    unknown: bool,
+    /// When it said that it does not know whether all have the same.
+    unknown: Option<Time>,
 }
+
+/// A fault that has been over for so long explains nothing any more.
+const AFTERMATH: Duration = Duration::from_secs(10);
 
 /// Checks C11a.
 #[must_use]
@@ -33,15 +38,40 @@ pub fn check(h: &History) -> Vec<Violation> {
             found.extend(disagreement(h, together, s, &sent));
         }
     }
+    let faults = Faults::of(h);
+    let unfounded = passages.iter().filter(|p| !is_explained(h, p, &faults));
+    found.extend(unfounded.map(|p| {
+        let (who, view) = (h.name(p.life), p.to.id.id);
+        let text = format!("{who} does not know before view {view}, and nobody was out of reach");
+        Violation::new("C11a", text)
+    }));
     found
+}
+
+/// Whether the member knows, or has a reason not to: one of those with whom it had to agree died,
+/// left, was frozen or slow, or the network was split. Members that do not take part in the repair
+/// explain it too.
+fn is_explained(h: &History, p: &Passage, faults: &Faults) -> bool {
+    let Some(at) = p.unknown else { return true };
+    let both: Vec<Uuid> = p.from.members.iter().copied().filter(|m| p.to.contains(*m)).collect();
+    let lives: Vec<Life> = both.iter().filter_map(|m| h.life_of(*m)).collect();
+    let lately = |to: Time| at.since(to) < AFTERMATH;
+    let fault = faults.spans().iter().filter(|s| s.from <= at).any(|s| match s.kind {
+        Kind::Split => lately(s.to),
+        Kind::Frozen | Kind::Slow => s.of.is_some_and(|l| lives.contains(&l)) && lately(s.to),
+        Kind::Death => s.of.is_some_and(|l| lives.contains(&l)),
+        Kind::Reset => false,
+    });
+    let left = lives.iter().any(|l| h.departure_of(*l).is_some_and(|i| i < p.at));
+    fault || left || p.from.members.iter().any(|m| !tag::repairs_tails(*m))
 }
 
 fn passages(h: &History, life: Life) -> Vec<Passage> {
     let views = h.views_of(life);
-    let unknown: Vec<usize> = h
+    let unknown: Vec<(usize, Time)> = h
         .facts_of(life)
         .filter(|(_, f)| matches!(f.what, What::Trace(Trace::TailUnknown { .. })))
-        .map(|(i, _)| i)
+        .map(|(i, f)| (i, f.at))
         .collect();
     views
         .windows(2)
@@ -50,7 +80,7 @@ fn passages(h: &History, life: Life) -> Vec<Passage> {
             from: Arc::clone(&w[0].1),
             to: Arc::clone(&w[1].1),
             at: w[1].0,
-            unknown: unknown.iter().any(|i| (w[0].0..w[1].0).contains(i)),
+            unknown: unknown.iter().find(|(i, _)| (w[0].0..w[1].0).contains(i)).map(|(_, t)| *t),
         })
         .collect()
 }
@@ -71,7 +101,7 @@ fn disagreement(
     sent: &BTreeMap<MessageId, usize>,
 ) -> Option<Violation> {
     let sender = h.life_of(s)?;
-    let comparable = |p: &&&Passage| p.from.contains(s) && !p.unknown;
+    let comparable = |p: &&&Passage| p.from.contains(s) && p.unknown.is_none();
     let mut sets = together.iter().filter(comparable).filter_map(|p| {
         let start = start(h, p, sender)?;
         Some((*p, start, delivered(h, p, s)))
@@ -135,13 +165,18 @@ mod tests {
     use super::super::made::{A, B, C, deliver, id, install, names, push, send, together};
     use super::*;
 
-    /// A sends one message and is gone; B has it, and C if `both`.
-    fn a_is_gone(both: bool, unknown: bool) -> Vec<Violation> {
+    /// A sends one message and is gone; B has it, and C if `both`. C is frozen for a while, or does
+    /// not know whether it has the same as B, or both.
+    fn a_is_gone(both: bool, frozen: bool, unknown: bool) -> Vec<Violation> {
         let mut h = together();
         let m = send(&mut h, A, None);
         deliver(&mut h, B, m);
         if both {
             deliver(&mut h, C, m);
+        }
+        if frozen {
+            push(&mut h, C, What::Frozen(true));
+            push(&mut h, C, What::Frozen(false));
         }
         if unknown {
             push(&mut h, C, What::Trace(Trace::TailUnknown { of: vec![id(A)] }));
@@ -154,16 +189,21 @@ mod tests {
 
     #[test]
     fn survivors_with_the_same_messages_agree() {
-        assert!(a_is_gone(true, false).is_empty());
+        assert!(a_is_gone(true, false, false).is_empty());
     }
 
     #[test]
     fn a_survivor_without_a_message_that_another_delivered_breaks_c11a() {
-        assert_eq!(names(&a_is_gone(false, false)), ["C11a"]);
+        assert_eq!(names(&a_is_gone(false, false, false)), ["C11a"]);
     }
 
     #[test]
-    fn a_survivor_that_says_it_does_not_know_breaks_nothing() {
-        assert!(a_is_gone(false, true).is_empty());
+    fn a_survivor_that_was_out_of_reach_may_say_that_it_does_not_know() {
+        assert!(a_is_gone(false, true, true).is_empty());
+    }
+
+    #[test]
+    fn a_survivor_that_does_not_know_although_all_could_be_asked_breaks_c11a() {
+        assert_eq!(names(&a_is_gone(true, false, true)), ["C11a"]);
     }
 }

@@ -149,7 +149,6 @@ impl Protocol for FlowControl {
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
         match (dir, ev) {
             (Dir::Up, Event::View(v)) => self.install(v, cx),
-            (Dir::Up | Dir::Down, Event::Nudge) => self.pump_all(cx),
             (Dir::Up, Event::OwnWindow { full }) if self.pool == Pool::Multicast => {
                 self.window_full = *full;
                 if !full {

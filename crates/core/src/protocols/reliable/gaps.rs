@@ -118,40 +118,47 @@ impl Gaps {
     }
 
     fn collect(&mut self, limits: RequestLimits, due: impl Fn(&Gap) -> bool) -> Vec<SeqnoList> {
-        let mut lists: Vec<SeqnoList> = Vec::new();
-        let mut ranges: Vec<(i64, i64)> = Vec::new();
-        let bits = i64::from(limits.bits.max(1));
-        for gap in &mut self.list {
-            if !due(gap) {
+        let gaps = self.list.iter_mut().filter(|g| due(g)).map(|g| {
+            g.asked = true;
+            (g.from, g.to)
+        });
+        lists_of(gaps, limits)
+    }
+}
+
+/// Lists of the numbers in these ascending ranges. Takes no more ranges than fit.
+pub(super) fn lists_of(
+    ranges: impl Iterator<Item = (i64, i64)>,
+    limits: RequestLimits,
+) -> Vec<SeqnoList> {
+    let mut lists: Vec<SeqnoList> = Vec::new();
+    let mut open: Vec<(i64, i64)> = Vec::new();
+    let bits = i64::from(limits.bits.max(1));
+    for (mut from, upto) in ranges {
+        loop {
+            let start = open.first().map_or(from, |r| r.0);
+            let room = bits - from.wrapping_sub(start);
+            if room <= 0 {
+                lists.push(list_of(&open));
+                open.clear();
+                if lists.len() >= limits.lists {
+                    return lists;
+                }
                 continue;
             }
-            gap.asked = true;
-            let mut from = gap.from;
-            loop {
-                let start = ranges.first().map_or(from, |r| r.0);
-                let room = bits - from.wrapping_sub(start);
-                if room <= 0 {
-                    lists.push(list_of(&ranges));
-                    ranges.clear();
-                    if lists.len() >= limits.lists {
-                        return lists;
-                    }
-                    continue;
-                }
-                let span = gap.to.wrapping_sub(from);
-                let to = from.wrapping_add(span.min(room - 1));
-                ranges.push((from, to));
-                if to == gap.to {
-                    break;
-                }
-                from = to.wrapping_add(1);
+            let span = upto.wrapping_sub(from);
+            let to = from.wrapping_add(span.min(room - 1));
+            open.push((from, to));
+            if to == upto {
+                break;
             }
+            from = to.wrapping_add(1);
         }
-        if !ranges.is_empty() {
-            lists.push(list_of(&ranges));
-        }
-        lists
     }
+    if !open.is_empty() {
+        lists.push(list_of(&open));
+    }
+    lists
 }
 
 fn list_of(ranges: &[(i64, i64)]) -> SeqnoList {

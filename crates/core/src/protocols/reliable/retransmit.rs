@@ -3,7 +3,7 @@
 //! The early timer follows the youngest gap nobody asked for; the tick runs once per interval while
 //! there is anything to do, and not at all in a quiet group.
 
-use super::gaps::{Gaps, RequestLimits};
+use super::gaps::{self, Gaps, RequestLimits};
 use crate::event::WindowKind;
 use crate::wire::{self, Address, Body, Flags, Header, Object, ProtId, SeqnoList};
 use crate::{Cx, Duration, Message, Time, TimerKey, Trace, Uuid};
@@ -92,9 +92,9 @@ impl Schedule {
         }
     }
 
-    /// Numbers that one request may span.
-    pub(super) fn span(&self) -> u32 {
-        self.limits.bits
+    /// The lists with which the numbers of these ascending ranges are asked for.
+    pub(super) fn lists(&self, ranges: impl Iterator<Item = (i64, i64)>) -> Vec<SeqnoList> {
+        gaps::lists_of(ranges, self.limits)
     }
 
     /// The tick is wanted.

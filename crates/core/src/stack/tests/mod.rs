@@ -59,7 +59,7 @@ fn event_name(ev: &Event) -> &'static str {
     match ev {
         Event::Connect => "connect",
         Event::View(_) => "view",
-        Event::Nudge => "nudge",
+        Event::RoomAgain => "room again",
         Event::AnnounceView => "announce",
         _ => "other",
     }

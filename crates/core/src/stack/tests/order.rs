@@ -44,7 +44,7 @@ fn a_message_is_not_overtaken_while_a_layer_below_emits_something() {
     let mut run = Builder::new()
         .layer("1", EVERYTHING, |call, cx| {
             if let Call::Down(_) = call {
-                cx.raise(Dir::Up, Event::Nudge);
+                cx.raise(Dir::Up, Event::RoomAgain);
             }
             Flow::Pass
         })
@@ -71,7 +71,7 @@ fn batches_and_events_going_up_keep_the_order_in_which_they_were_emitted() {
         .layer("1", EVERYTHING, |call, cx| {
             if let Call::Timer(_) = call {
                 cx.deliver_up(batch(1));
-                cx.raise(Dir::Up, Event::Nudge);
+                cx.raise(Dir::Up, Event::RoomAgain);
                 cx.deliver_up(batch(2));
             } else if let Call::Start = call {
                 cx.arm(TimerKey(1), at(1));
@@ -88,7 +88,7 @@ fn batches_and_events_going_up_keep_the_order_in_which_they_were_emitted() {
         .start();
     run.advance(1, false);
     let top: Vec<String> = run.calls().into_iter().filter(|c| c.starts_with('3')).collect();
-    assert_eq!(top, ["3 Up announce", "3 up 1", "3 Up nudge", "3 Up announce", "3 up 2"]);
+    assert_eq!(top, ["3 Up announce", "3 up 1", "3 Up room again", "3 Up announce", "3 up 2"]);
 }
 
 #[test]
@@ -122,14 +122,14 @@ fn copies_of_own_messages_come_after_everything_else() {
 fn a_layer_is_not_entered_while_it_is_running() {
     let mut run = Builder::default()
         .layer("0", EVERYTHING, |call, cx| {
-            if let Call::Event(Dir::Down, Event::Nudge) = call {
+            if let Call::Event(Dir::Down, Event::RoomAgain) = call {
                 cx.raise(Dir::Up, Event::AnnounceView);
             }
             Flow::Pass
         })
         .layer("1", EVERYTHING, |call, cx| {
             if let Call::Timer(_) = call {
-                cx.raise(Dir::Down, Event::Nudge);
+                cx.raise(Dir::Down, Event::RoomAgain);
             } else if let Call::Start = call {
                 cx.arm(TimerKey(1), at(1));
             }
@@ -137,6 +137,7 @@ fn a_layer_is_not_entered_while_it_is_running() {
         })
         .start();
     run.advance(1, false);
-    let expected = ["1 timer 1", "1 done", "0 Down nudge", "0 done", "1 Up announce", "1 done"];
+    let expected =
+        ["1 timer 1", "1 done", "0 Down room again", "0 done", "1 Up announce", "1 done"];
     assert_eq!(run.calls_and_returns(), expected);
 }

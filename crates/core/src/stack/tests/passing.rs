@@ -6,7 +6,7 @@ use super::*;
 fn a_stopped_event_goes_no_further_but_what_was_emitted_does() {
     let mut run = Builder::new()
         .layer("1", EVERYTHING, |call, cx| match call {
-            Call::Event(Dir::Up, Event::Nudge) => {
+            Call::Event(Dir::Up, Event::RoomAgain) => {
                 cx.raise(Dir::Up, Event::AnnounceView);
                 Flow::Stop
             }
@@ -14,8 +14,8 @@ fn a_stopped_event_goes_no_further_but_what_was_emitted_does() {
         })
         .passive("2")
         .start();
-    run.event(0, Dir::Up, Event::Nudge);
-    assert_eq!(run.calls(), ["0 Up nudge", "1 Up nudge", "2 Up announce"]);
+    run.event(0, Dir::Up, Event::RoomAgain);
+    assert_eq!(run.calls(), ["0 Up room again", "1 Up room again", "2 Up announce"]);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn an_emptied_batch_goes_no_further() {
         .passive("2")
         .start();
     run.stack.inner.loopback.push_back((0, batch(1)));
-    run.event(0, Dir::Down, Event::Nudge);
+    run.event(0, Dir::Down, Event::RoomAgain);
     assert_eq!(run.calls(), ["0 up 1", "1 up 1"]);
     assert!(run.stack.poll_app().is_none());
 }
@@ -88,8 +88,9 @@ fn layers_are_passed_by_for_what_they_do_not_want() {
         .passive("4")
         .start();
     run.send(1);
-    run.event(0, Dir::Up, Event::Nudge);
-    let expected = ["3 down 1", "0 down 1", "0 Up nudge", "3 Up nudge", "4 Up nudge"];
+    run.event(0, Dir::Up, Event::RoomAgain);
+    let expected =
+        ["3 down 1", "0 down 1", "0 Up room again", "3 Up room again", "4 Up room again"];
     assert_eq!(run.calls(), expected);
 }
 
@@ -101,7 +102,7 @@ fn a_layer_is_entered_for_messages_with_its_header() {
         .start();
     let m = numbered(1).wire.with_header(ProtId::GMS, Header::Heartbeat);
     run.stack.inner.loopback.push_back((1, Batch::of(id(2), m.into())));
-    run.event(0, Dir::Down, Event::Nudge);
+    run.event(0, Dir::Down, Event::RoomAgain);
     assert_eq!(run.calls(), ["1 up 1"]);
 }
 

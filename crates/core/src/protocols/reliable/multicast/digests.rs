@@ -23,6 +23,7 @@ impl ReliableMulticast {
             }
             Event::MergeDigest(d) => {
                 for (m, pair) in d.iter() {
+                    self.take_back(&[m], cx);
                     let behind = |s: &Sender| pair.delivered.wrapping_sub(s.window.delivered()) > 0;
                     if self.senders.get(&m).is_none_or(behind) {
                         self.set_window(m, pair, cx);
@@ -36,6 +37,7 @@ impl ReliableMulticast {
             }
             Event::SentSoFar(d) => {
                 for (m, pair) in d.iter() {
+                    self.take_back(&[m], cx);
                     let Some(sender) = self.senders.get_mut(&m) else { continue };
                     sender.window.note_highest(pair.received, cx.now);
                     self.schedule.watch(&sender.window.gaps, cx);
@@ -75,6 +77,7 @@ impl ReliableMulticast {
     }
 
     fn install(&mut self, v: &View, cx: &mut Cx<'_>) {
+        self.take_back(&v.members, cx);
         self.add_members(v, cx);
         self.repair_installed(v, cx);
         let known = self.senders.keys().copied().chain(self.repair.excluded());

@@ -6,7 +6,7 @@
 
 use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
 use super::ReliableMulticast;
-use crate::wire::{Header, Hints, header::NakAckHeader};
+use crate::wire::{self, Header, Hints, ProtId, header::NakAckHeader};
 use crate::{Cx, DropReason, Duration, Message, Time, Uuid};
 use alloc::collections::BTreeMap;
 
@@ -91,18 +91,12 @@ impl ReliableMulticast {
             } else {
                 How::Alone
             };
-            let mut copy = Message::from(kept.clone());
-            copy.src = Some(of.into());
-            copy.hints = Hints::DONT_LOOPBACK;
-            let to = match how {
+            let (to, copy) = match how {
                 How::OnItsWay => continue,
-                How::ToAll => None,
+                How::ToAll => (None, again(kept, of)),
                 How::Alone => {
-                    copy.dest = Some(requester.into());
-                    let header = Header::NakAck(NakAckHeader::XmitRsp(seqno));
-                    copy.headers.put(self.settings.id, header);
                     self.counters.xmit_rsps_sent += 1;
-                    Some(requester)
+                    (Some(requester), answer(kept, of, seqno, requester, self.settings.id))
                 }
             };
             bytes += copy.length();
@@ -112,4 +106,20 @@ impl ReliableMulticast {
             }
         }
     }
+}
+
+/// A kept message of `of` as it is multicast again.
+fn again(kept: &wire::Message, of: Uuid) -> Message {
+    let mut copy = Message::from(kept.clone());
+    copy.src = Some(of.into());
+    copy.hints = Hints::DONT_LOOPBACK;
+    copy
+}
+
+/// A kept message of `of` as one member is given it.
+pub(super) fn answer(kept: &wire::Message, of: Uuid, seqno: i64, to: Uuid, id: ProtId) -> Message {
+    let mut copy = again(kept, of);
+    copy.dest = Some(to.into());
+    copy.headers.put(id, Header::NakAck(NakAckHeader::XmitRsp(seqno)));
+    copy
 }

@@ -38,8 +38,11 @@ pub(super) enum Offered {
     Ask,
     /// It waits; the first message was asked for a moment ago.
     Wait,
-    /// There is no room.
+    /// There is no room for it.
     Full,
+    /// There is no room for it, and the first message is to be asked for again: only what it begins
+    /// makes room.
+    FullAndAsk,
 }
 
 impl Aside {
@@ -64,21 +67,25 @@ impl Aside {
             self.bytes -= w.bytes;
             *w = Waiting { asked_at: w.asked_at, ..new() };
         }
-        if w.messages.iter().all(|(n, _)| *n != seqno) {
-            let bytes = m.length();
-            let full = w.messages.len() >= MOST || w.bytes + bytes > MOST_BYTES;
-            if full || self.bytes + bytes > MOST_BYTES_IN_ALL {
-                return Offered::Full;
-            }
+        let bytes = m.length();
+        let known = w.messages.iter().any(|(n, _)| *n == seqno);
+        let full = w.messages.len() >= MOST || w.bytes + bytes > MOST_BYTES;
+        let full = !known && (full || self.bytes + bytes > MOST_BYTES_IN_ALL);
+        if !known && !full {
             self.bytes += bytes;
             w.bytes += bytes;
             w.messages.push((seqno, core::mem::take(m)));
         }
-        if w.asked_at.is_some_and(|at| now.since(at) < pause) {
-            return Offered::Wait;
+        let asks = w.asked_at.is_none_or(|at| now.since(at) >= pause);
+        if asks {
+            w.asked_at = Some(now);
         }
-        w.asked_at = Some(now);
-        Offered::Ask
+        match (full, asks) {
+            (false, true) => Offered::Ask,
+            (false, false) => Offered::Wait,
+            (true, true) => Offered::FullAndAsk,
+            (true, false) => Offered::Full,
+        }
     }
 
     /// The messages of connection `conn_id`, which has begun. Those of others are dropped.
@@ -100,5 +107,27 @@ impl Aside {
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.peers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_no_room_left_the_first_message_is_still_asked_for() {
+        let mut aside = Aside::default();
+        let pause = Duration::from_millis(10);
+        let mut offer = |n: i64, now| {
+            let mut m = Message::from(crate::wire::Message::default());
+            aside.offer(Uuid::new(1, 1), 1, n, &mut m, now, pause)
+        };
+        assert_eq!(offer(2, Time::ZERO), Offered::Ask);
+        for n in 3..=257 {
+            assert_eq!(offer(n, Time::ZERO), Offered::Wait);
+        }
+        assert_eq!(offer(258, Time::ZERO), Offered::Full);
+        assert_eq!(offer(258, Time::ZERO + pause), Offered::FullAndAsk);
+        assert_eq!(offer(259, Time::ZERO + pause), Offered::Full);
     }
 }

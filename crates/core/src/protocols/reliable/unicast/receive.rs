@@ -258,15 +258,15 @@ impl ReliableUnicast {
     ) {
         let pause = self.settings.sync_min_interval;
         self.parking.park(m);
-        match self.aside.offer(peer, conn_id, seqno, m, cx.now, pause) {
-            Offered::Ask => {
-                let timestamp = self.next_stamp();
-                let ask = UnicastHeader::SendFirstSeqno { timestamp };
-                self.counters.first_asked += 1;
-                cx.send_down(self.control(peer, Flags::OOB | Flags::NO_FC, ask));
-            }
-            Offered::Wait => {}
-            Offered::Full => cx.drop_from_peer(DropReason::OverLimit, Some(peer)),
+        let offered = self.aside.offer(peer, conn_id, seqno, m, cx.now, pause);
+        if matches!(offered, Offered::Full | Offered::FullAndAsk) {
+            cx.drop_from_peer(DropReason::OverLimit, Some(peer));
+        }
+        if matches!(offered, Offered::Ask | Offered::FullAndAsk) {
+            let timestamp = self.next_stamp();
+            let ask = UnicastHeader::SendFirstSeqno { timestamp };
+            self.counters.first_asked += 1;
+            cx.send_down(self.control(peer, Flags::OOB | Flags::NO_FC, ask));
         }
         self.reap_later(cx);
     }

@@ -1,7 +1,8 @@
 //! From what the survivors hold to what all of them deliver.
 
+use super::super::Window;
 use super::payload::{Cut, Holding, Report};
-use super::ranges::{Ranges, after};
+use super::ranges::after;
 use crate::Uuid;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -11,10 +12,11 @@ const MOST: usize = 8192;
 
 /// What all deliver of one sender: what an earlier decision says, if anybody carries one; else
 /// everything up to the first number that nobody holds, and whatever out-of-band message beyond it
-/// somebody has delivered.
-pub(super) fn cut(holdings: &[&Holding]) -> Option<Cut> {
-    if let Some(cut) = holdings.iter().find_map(|h| h.cut.clone()) {
-        return Some(cut);
+/// somebody has delivered. `all`: every survivor was heard.
+pub(super) fn cut(holdings: &[&Holding], all: bool) -> Option<Cut> {
+    let earlier = || holdings.iter().filter_map(|h| h.cut.as_ref());
+    if let Some(cut) = earlier().find(|c| c.certain).or_else(|| earlier().next()) {
+        return Some(cut.clone());
     }
     // Whoever has delivered up to a number holds everything below it, or it was stable.
     let mut upto = holdings.iter().map(|h| h.delivered).reduce(max)?;
@@ -27,38 +29,54 @@ pub(super) fn cut(holdings: &[&Holding]) -> Option<Cut> {
         .filter(|n| after(*n, upto))
         .map(|n| n.wrapping_sub(upto))
         .collect();
-    Some(Cut { upto, ahead: ahead.into_iter().map(|n| upto.wrapping_add(n)).collect() })
+    let ahead = ahead.into_iter().map(|n| upto.wrapping_add(n)).collect();
+    Some(Cut { upto, ahead, certain: all })
 }
 
-/// The numbers of a cut that `own` lacks, or the first of them.
-pub(super) fn lacking(own: &Holding, cut: &Cut) -> Vec<i64> {
-    let span = cut.upto.wrapping_sub(own.delivered).max(0);
-    let first = own.delivered.wrapping_add(1);
-    let regular = (0..span).map(|i| first.wrapping_add(i)).filter(|n| !own.holds(*n));
-    let ahead = cut.ahead.iter().filter(|n| after(*n, own.delivered) && !own.holds(*n));
-    regular.take(MOST).chain(ahead.take(MOST)).collect()
+impl Holding {
+    /// The numbers of a cut that are not there, or the first of them.
+    pub(super) fn lacking<'a>(&'a self, cut: &'a Cut) -> impl Iterator<Item = i64> + 'a {
+        lacking(self.delivered, |n| self.holds(n), cut)
+    }
+
+    /// Whether something was delivered that the cut does not contain.
+    pub(super) fn exceeds(&self, cut: &Cut) -> bool {
+        after(self.delivered, cut.upto) || self.ahead.iter().any(|n| !cut.contains(n))
+    }
+}
+
+/// The numbers of a cut that are not in this window, or the first of them.
+pub(super) fn lacking_here<'a>(window: &'a Window, cut: &'a Cut) -> impl Iterator<Item = i64> + 'a {
+    lacking(window.delivered(), |n| window.get(n).is_some(), cut)
+}
+
+fn lacking<'a>(
+    delivered: i64,
+    holds: impl Fn(i64) -> bool + Copy + 'a,
+    cut: &'a Cut,
+) -> impl Iterator<Item = i64> + 'a {
+    let span = cut.upto.wrapping_sub(delivered).max(0);
+    let first = delivered.wrapping_add(1);
+    let regular = (0..span).map(move |i| first.wrapping_add(i)).filter(move |n| !holds(*n));
+    let ahead = cut.ahead.iter().filter(move |n| after(*n, delivered) && !holds(*n));
+    regular.take(MOST).chain(ahead.take(MOST))
 }
 
 /// A member that holds number `n` of `of`; another one with each attempt, where there is one.
-pub(super) fn holder<'a>(
-    reports: impl Iterator<Item = (Uuid, &'a Report)>,
-    of: Uuid,
-    n: i64,
-    asked: usize,
-) -> Option<Uuid> {
-    let holders: Vec<Uuid> =
-        reports.filter(|(_, r)| r.of(of).is_some_and(|h| h.holds(n))).map(|(m, _)| m).collect();
+pub(super) fn holder(reports: &[(Uuid, &Report)], of: Uuid, n: i64, asked: usize) -> Option<Uuid> {
+    let has = |r: &Report| r.of(of).is_some_and(|h| h.holds(n));
+    let holders: Vec<Uuid> = reports.iter().filter(|(_, r)| has(r)).map(|(m, _)| *m).collect();
     holders.get(asked % holders.len().max(1)).copied()
 }
 
-/// A cut without what could not be had: it stops before the first lacking number.
-pub(super) fn shortened(cut: &Cut, lacking: &[i64]) -> Cut {
-    let upto = match lacking.iter().find(|n| !after(**n, cut.upto)) {
+/// A cut without what could not be had: it stops before the first number that is not in the window.
+pub(super) fn shortened(window: &Window, cut: &Cut) -> Cut {
+    let upto = match lacking_here(window, cut).find(|n| !after(*n, cut.upto)) {
         Some(first) => first.wrapping_sub(1),
         None => cut.upto,
     };
-    let ahead: Ranges = cut.ahead.iter().filter(|n| !lacking.contains(n)).collect();
-    Cut { upto, ahead }
+    let ahead = cut.ahead.iter().filter(|n| window.get(*n).is_some()).collect();
+    Cut { upto, ahead, certain: false }
 }
 
 fn max(a: i64, b: i64) -> i64 {
@@ -67,7 +85,10 @@ fn max(a: i64, b: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ranges::Ranges;
     use super::*;
+    use crate::protocols::reliable::window::Limits;
+    use crate::{Message, Time};
 
     const S: Uuid = Uuid::new(9, 9);
 
@@ -79,7 +100,7 @@ mod tests {
     }
 
     fn decided(holdings: &[Holding]) -> (i64, Vec<i64>) {
-        let cut = cut(&holdings.iter().collect::<Vec<_>>()).expect("somebody reports");
+        let cut = cut(&holdings.iter().collect::<Vec<_>>(), true).expect("somebody reports");
         (cut.upto, cut.ahead.iter().collect())
     }
 
@@ -105,26 +126,57 @@ mod tests {
         assert_eq!(decided(&[a, holding(5, &[])]), (5, [8].into()));
     }
 
+    fn carrying(h: Holding, upto: i64, certain: bool) -> Holding {
+        Holding { cut: Some(Cut { upto, ahead: Ranges::default(), certain }), ..h }
+    }
+
     #[test]
-    fn an_earlier_decision_stands() {
-        let mut a = holding(5, &[]);
-        a.cut = Some(Cut { upto: 5, ahead: Ranges::default() });
-        assert_eq!(decided(&[holding(7, &[]), a]), (5, Vec::new()));
+    fn an_earlier_decision_stands_and_a_certain_one_before_others() {
+        let (unsure, sure) =
+            (carrying(holding(4, &[]), 4, false), carrying(holding(5, &[]), 5, true));
+        assert_eq!(decided(&[holding(7, &[]), unsure.clone()]), (4, Vec::new()));
+        assert_eq!(decided(&[holding(7, &[]), unsure, sure]), (5, Vec::new()));
+    }
+
+    #[test]
+    fn a_decision_without_somebody_is_not_certain() {
+        let own = holding(3, &[]);
+        assert!(cut(&[&own], true).expect("one reports").certain);
+        assert!(!cut(&[&own], false).expect("one reports").certain);
     }
 
     #[test]
     fn the_lacking_numbers_are_those_of_the_cut_that_are_not_here() {
-        let cut = Cut { upto: 8, ahead: [10].into_iter().collect() };
-        assert_eq!(lacking(&holding(5, &[7, 10]), &cut), [6, 8]);
-        assert_eq!(shortened(&cut, &[8, 10]), Cut { upto: 7, ahead: Ranges::default() });
+        let cut = Cut { upto: 8, ahead: [10].into_iter().collect(), certain: true };
+        assert_eq!(holding(5, &[7]).lacking(&cut).collect::<Vec<_>>(), [6, 8, 10]);
+    }
+
+    #[test]
+    fn what_was_delivered_beyond_a_decision_exceeds_it() {
+        let cut = Cut { upto: 8, ahead: [10].into_iter().collect(), certain: true };
+        let with_ahead = |n| Holding { ahead: [n].into_iter().collect(), ..holding(5, &[]) };
+        assert!(!holding(8, &[]).exceeds(&cut) && !with_ahead(10).exceeds(&cut));
+        assert!(holding(9, &[]).exceeds(&cut) && with_ahead(11).exceeds(&cut));
+    }
+
+    #[test]
+    fn what_could_not_be_had_is_left_out_and_the_rest_is_not_certain() {
+        let mut window = Window::new(5, Limits { held: u64::MAX, kept: Some(u64::MAX) });
+        for n in [6, 7, 9, 11] {
+            let mut m = Message::from(crate::wire::Message::default());
+            window.hold_arrival(n, &mut m, Time::ZERO, &mut Default::default());
+        }
+        let cut = Cut { upto: 9, ahead: [11, 13].into_iter().collect(), certain: true };
+        let left = Cut { upto: 7, ahead: [11].into_iter().collect(), certain: false };
+        assert_eq!(shortened(&window, &cut), left);
     }
 
     #[test]
     fn each_attempt_asks_the_next_holder() {
         let r = |h| Report { windows: [h].into() };
-        let reports =
-            [(Uuid::new(1, 1), r(holding(5, &[]))), (Uuid::new(2, 2), r(holding(4, &[])))];
-        let ask = |n, asked| holder(reports.iter().map(|(m, r)| (*m, r)), S, n, asked);
+        let (one, other) = (r(holding(5, &[])), r(holding(4, &[])));
+        let reports = [(Uuid::new(1, 1), &one), (Uuid::new(2, 2), &other)];
+        let ask = |n, asked| holder(&reports, S, n, asked);
         assert_eq!(ask(5, 0), Some(Uuid::new(1, 1)));
         assert_eq!(ask(4, 1), Some(Uuid::new(2, 2)));
         assert_eq!(ask(6, 0), None);

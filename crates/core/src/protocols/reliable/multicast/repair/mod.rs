@@ -8,32 +8,33 @@
 //! this protocol: the others report what they hold, it collects the union, fetches what it lacks
 //! itself, and answers each report with the missing messages and the decision. Whoever has a decision
 //! keeps it, with the messages, until the first stability in a later view; so whoever comes late,
-//! and whoever takes over from a decider that died, learns the same.
+//! and whoever takes over from a decider that died, learns the same. But it tells only those who
+//! wait for a view that it has itself installed since: where a group parts, both sides decide about
+//! the members that both have lost, and the one's decision is not the other's.
 //!
 //! Every wait ends: after [`PATIENCE`] a silent decider is replaced by the next, a silent survivor
-//! decided without; after three times that long a member installs the view with what it has. Where
-//! that leaves the outcome open it is said ([`Trace::TailUnknown`]) and counted. [`decision`] is the
-//! rule, [`payload`] what travels.
+//! decided without; after three times that long a member installs the view with what it has. Such
+//! decisions are marked ([`Cut::certain`]), and whoever acts on one says so
+//! ([`Trace::TailUnknown`]) and counts it. [`decision`] is the rule, [`payload`] what travels,
+//! [`decider`] and [`survivor`] the two parts that members play.
 
+mod decider;
 mod decision;
 mod payload;
 mod ranges;
+mod survivor;
 #[cfg(test)]
 mod tests;
 
-use super::super::parking::Parking;
-use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
-use super::super::window::Taken;
 use super::{ReliableMulticast, Sender};
-use crate::wire::{Flags, Header, Hints, ProtId, SeqnoList, header::NakAckHeader};
+use crate::wire::Flags;
 use crate::{
-    AppEvent, Batch, Cx, Dir, DropReason, Duration, Event, Message, Time, TimerKey, Trace, Uuid,
-    View, ViewId, tag,
+    AppEvent, Batch, Cx, Dir, Duration, Event, Time, TimerKey, Trace, Uuid, View, ViewId, tag,
 };
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use payload::{Arrived, Commit, Report};
+use payload::Report;
 pub(crate) use payload::{Cut, Holding};
 pub(crate) use ranges::Ranges;
 use ranges::after;
@@ -47,6 +48,8 @@ const MISSES_VIEW: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How many members may decide, one after the other.
 const DECIDERS: usize = 3;
+/// How many views are remembered for which a decision holds.
+const MOST_VIEWS: usize = 64;
 
 /// The state of the repair.
 #[derive(Debug, Default)]
@@ -56,6 +59,9 @@ pub(super) struct Repair {
     run: Option<Run>,
     /// The latest report of each member, which may be ahead of our own acceptance of the view.
     reports: BTreeMap<Uuid, (ViewId, Report)>,
+    /// The views that this member has installed since there are frozen windows: what was decided
+    /// holds for these.
+    installed: BTreeSet<ViewId>,
     pub(super) counters: Counters,
 }
 
@@ -145,9 +151,28 @@ impl Repair {
         windows.fold((0, 0), |(b, n), w| (b + w.bytes(), n + w.messages()))
     }
 
+    /// What this member holds of those who are gone.
     fn own_report(&self) -> Report {
         let windows = self.frozen.iter().map(|(m, f)| f.sender.window.holding(*m, f.cut.clone()));
         Report { windows: windows.collect() }
+    }
+
+    /// The window of a member that was excluded by a view which another one replaced before anything
+    /// was decided, and the other one contains the member: as if nothing had been.
+    fn undo(&mut self, m: Uuid) -> Option<Sender> {
+        let undecided = self.frozen.get(&m).is_some_and(|f| f.cut.is_none());
+        if undecided { self.frozen.remove(&m).map(|f| f.sender) } else { None }
+    }
+
+    /// Notes that what is decided holds for this view too.
+    fn holds_for(&mut self, view: ViewId) {
+        if self.frozen.is_empty() {
+            return;
+        }
+        self.installed.insert(view);
+        if self.installed.len() > MOST_VIEWS {
+            self.installed.pop_first();
+        }
     }
 }
 
@@ -157,6 +182,7 @@ impl ReliableMulticast {
         let local = cx.local();
         let Some(current) = cx.group().view.clone() else { return };
         let excluded = current.without(view);
+        self.take_back(&view.members, cx);
         for m in &excluded {
             if let Some(sender) = self.senders.remove(m) {
                 self.repair.frozen.insert(*m, Frozen { sender, cut: None });
@@ -196,118 +222,21 @@ impl ReliableMulticast {
         }
     }
 
-    fn send_report(&mut self, cx: &mut Cx<'_>) {
-        let report = self.repair.own_report();
-        let Some(run) = &mut self.repair.run else { return };
-        let Some(to) = run.decider(cx.local(), cx.now) else { return };
-        run.reported_at = Some(cx.now);
-        cx.send_down(payload::report(to, run.view.id, &report));
-    }
-
-    /// As the decider: decides when everybody has reported, or has had the time to.
-    fn collect(&mut self, cx: &mut Cx<'_>) {
-        let local = cx.local();
-        let own = self.repair.own_report();
-        let Some(run) = &mut self.repair.run else { return };
-        let reports = &self.repair.reports;
-        let reported = |m: &Uuid| reports.get(m).is_some_and(|(id, _)| *id == run.view.id);
-        let others = run.survivors.iter().copied().filter(|m| *m != local);
-        let silent: Vec<Uuid> = others.filter(|m| !reported(m)).collect();
-        if !silent.is_empty() && cx.now < run.collects_until(local) {
-            if cx.now.since(run.view_sent_at) >= MISSES_VIEW {
-                run.view_sent_at = cx.now;
-                cx.raise(Dir::Up, Event::MissesView(silent));
-            }
-            return;
-        }
-        let all = || reports.values().filter(|(id, _)| *id == run.view.id).map(|(_, r)| r);
-        let cuts = own.windows.iter().filter_map(|w| {
-            let others = all().filter_map(|r| r.of(w.of));
-            let holdings: Vec<&Holding> = core::iter::once(w).chain(others).collect();
-            Some((w.of, decision::cut(&holdings)?))
-        });
-        let cuts = cuts.collect();
-        run.step = Step::Fetching { cuts, until: cx.now + PATIENCE, attempts: 0 };
-        if !silent.is_empty() {
-            self.unknown(&silent, cx);
-        }
-        self.fetch(cx);
-    }
-
-    /// As the decider: asks for what it lacks itself, and decides when it depends on nobody.
-    fn fetch(&mut self, cx: &mut Cx<'_>) {
-        let id = self.settings.id;
-        let own = self.repair.own_report();
-        let Some(run) = &mut self.repair.run else { return };
-        let Step::Fetching { cuts, until, attempts } = &mut run.step else { return };
-        let reports = self.repair.reports.iter().filter(|(_, (id, _))| *id == run.view.id);
-        let mut wanted: BTreeMap<(Uuid, Uuid), Vec<i64>> = BTreeMap::new();
-        let mut short = Vec::new();
-        for (of, cut) in cuts.iter_mut() {
-            let Some(holding) = own.of(*of) else { continue };
-            let lacking = decision::lacking(holding, cut);
-            if lacking.is_empty() {
-                continue;
-            }
-            if cx.now >= *until {
-                *cut = decision::shortened(cut, &lacking);
-                short.push(*of);
-                continue;
-            }
-            for n in lacking {
-                let reports = reports.clone().map(|(m, (_, r))| (*m, r));
-                if let Some(from) = decision::holder(reports, *of, n, *attempts) {
-                    wanted.entry((from, *of)).or_default().push(n);
-                }
-            }
-        }
-        if !short.is_empty() {
-            return self.unknown(&short, cx);
-        }
-        if wanted.is_empty()
-            && cuts
-                .iter()
-                .all(|(of, cut)| own.of(*of).is_none_or(|h| decision::lacking(h, cut).is_empty()))
-        {
-            let cuts = core::mem::take(cuts);
-            return self.decided(cuts, cx);
-        }
-        *attempts += 1;
-        let span = self.schedule.span();
-        for ((from, of), numbers) in wanted {
-            for list in lists(&numbers, span) {
-                let header = Header::NakAck(NakAckHeader::XmitReq(Some(of.into())));
-                cx.send_down(retransmit::request(from.into(), id, header, list));
-            }
-        }
-    }
-
-    /// The decision is made and everything it names is here: it takes effect, and all who have
-    /// reported hear of it.
-    fn decided(&mut self, cuts: Vec<(Uuid, Cut)>, cx: &mut Cx<'_>) {
-        let Some(id) = self.repair.run.as_ref().map(|r| r.view.id) else { return };
-        self.apply(&cuts, cx);
-        let waiting: Vec<Uuid> =
-            self.repair.reports.iter().filter(|(_, (v, _))| *v == id).map(|(m, _)| *m).collect();
-        for m in waiting {
-            self.answer_report(m, cx);
-        }
-        self.thaw(cx);
-    }
-
-    /// Delivers what the decision says of each sender.
-    fn apply(&mut self, cuts: &[(Uuid, Cut)], cx: &mut Cx<'_>) {
-        let mut contradicted = Vec::new();
+    /// A decision: delivers what it says of each sender. Says so if not all may have the same.
+    fn settle(&mut self, cuts: &[(Uuid, Cut)], cx: &mut Cx<'_>) {
+        let Some(run) = self.repair.run.take() else { return };
+        cx.disarm(REPAIR);
+        let mut unknown = Vec::new();
         for (of, cut) in cuts {
             let Some(frozen) = self.repair.frozen.get_mut(of) else { continue };
             if frozen.cut.is_some() {
                 continue;
             }
-            if after(frozen.sender.window.delivered(), cut.upto) {
-                contradicted.push(*of);
+            let window = &mut frozen.sender.window;
+            if !cut.certain || window.holding(*of, None).exceeds(cut) {
+                unknown.push(*of);
             }
             frozen.cut = Some(cut.clone());
-            let window = &mut frozen.sender.window;
             let mut batch = Batch::new(*of, true, false);
             let mut oob = Vec::new();
             while after(cut.upto, window.delivered()) {
@@ -324,170 +253,36 @@ impl ReliableMulticast {
                 cx.deliver_up(Batch::of(*of, m.into()));
             }
         }
-        if !contradicted.is_empty() {
-            self.unknown(&contradicted, cx);
+        if !unknown.is_empty() {
+            self.repair.counters.unknown += 1;
+            cx.trace(|| Trace::TailUnknown { of: unknown.clone() });
+            cx.tell(AppEvent::TailUnknown { of: unknown });
         }
-    }
-
-    /// The view may be installed.
-    fn thaw(&mut self, cx: &mut Cx<'_>) {
-        let Some(run) = self.repair.run.take() else { return };
-        cx.disarm(REPAIR);
+        self.repair.holds_for(run.view.id);
+        self.answer_those_who_wait(run.view.id, cx);
         cx.trace(|| Trace::TailRepair { view: run.view.id, step: "repaired" });
         cx.raise(Dir::Up, Event::Repaired(run.view.id));
     }
 
     /// Nobody decided in time.
     fn go_on_alone(&mut self, cx: &mut Cx<'_>) {
-        let Some(run) = &self.repair.run else { return };
-        let excluded = run.excluded.clone();
-        let alone = |(m, f): (&Uuid, &Frozen)| {
-            let own = f.sender.window.holding(*m, f.cut.clone());
-            Some((*m, decision::cut(&[&own])?))
-        };
-        let undecided = self.repair.frozen.iter().filter(|(m, _)| excluded.contains(m));
-        let cuts: Vec<(Uuid, Cut)> = undecided.filter_map(alone).collect();
-        self.unknown(&excluded, cx);
-        self.apply(&cuts, cx);
-        self.thaw(cx);
-    }
-
-    /// Whether all survivors have the same of these members is not known.
-    fn unknown(&mut self, whose: &[Uuid], cx: &mut Cx<'_>) {
-        self.repair.counters.unknown += 1;
-        cx.trace(|| Trace::TailUnknown { of: whose.to_vec() });
-        cx.tell(AppEvent::TailUnknown { of: whose.to_vec() });
-        // What was shortened is decided at the next look.
-        if self.repair.run.is_some() {
-            cx.arm(REPAIR, cx.now);
-        }
-    }
-
-    /// The messages of this protocol in a batch of unicasts.
-    pub(super) fn receive_repair(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let src = batch.src;
-        batch.retain(|m| {
-            if !payload::is_ours(m) {
-                return true;
-            }
-            if !cx.is_member(src) || !tag::repairs_tails(src) {
-                cx.drop_from_peer(DropReason::NotAMember, Some(src));
-                return false;
-            }
-            match payload::read(m) {
-                Some(Arrived::Report(view, r)) => self.receive_report(src, view, r, cx),
-                Some(Arrived::Commit(view, c)) => self.receive_commit(src, view, &c, cx),
-                None => cx.drop_from_peer(DropReason::Malformed, Some(src)),
-            }
-            false
+        let undecided = self.repair.frozen.iter().filter(|(_, f)| f.cut.is_none());
+        let cuts = undecided.filter_map(|(m, f)| {
+            let own = f.sender.window.holding(*m, None);
+            Some((*m, decision::cut(&[&own], false)?))
         });
+        let cuts: Vec<(Uuid, Cut)> = cuts.collect();
+        self.settle(&cuts, cx);
     }
 
-    fn receive_report(&mut self, src: Uuid, view: ViewId, report: Report, cx: &mut Cx<'_>) {
-        self.repair.reports.insert(src, (view, report));
-        let local = cx.local();
-        match &self.repair.run {
-            Some(run) if run.view.id == view => {
-                if run.decides(local, cx.now) && matches!(run.step, Step::Reporting) {
-                    self.collect(cx);
-                }
+    /// Members that a waiting view excluded are in the one that replaces it: their windows go on.
+    pub(super) fn take_back(&mut self, members: &[Uuid], cx: &mut Cx<'_>) {
+        for m in members.iter().copied() {
+            if let Some(sender) = self.repair.undo(m) {
+                self.schedule.watch(&sender.window.gaps, cx);
+                self.senders.insert(m, sender);
             }
-            // Ours is another view: it may be decided already.
-            Some(_) | None => self.answer_report(src, cx),
         }
-    }
-
-    /// Sends a member that reported what it lacks of the decided senders, and the decisions; nothing
-    /// if something it asks about is not decided here.
-    fn answer_report(&mut self, to: Uuid, cx: &mut Cx<'_>) {
-        let id = self.settings.id;
-        let Some((view, report)) = self.repair.reports.get(&to) else { return };
-        let view = *view;
-        let mut commit = Commit::default();
-        let (mut messages, mut bytes) = (0, 0);
-        for theirs in report.windows.iter().filter(|w| w.cut.is_none()) {
-            let Some(frozen) = self.repair.frozen.get(&theirs.of) else { return };
-            let Some(cut) = &frozen.cut else { return };
-            for n in decision::lacking(theirs, cut) {
-                let Some(kept) = frozen.sender.window.get(n) else { continue };
-                if messages >= MOST_RESENT || bytes >= MOST_RESENT_BYTES {
-                    break;
-                }
-                messages += 1;
-                bytes += kept.length();
-                cx.send_down(resent(kept.clone().into(), (theirs.of, n), to, id));
-            }
-            commit.cuts.push((theirs.of, cut.clone()));
-        }
-        self.repair.counters.pushed += messages as u64;
-        if !commit.cuts.is_empty() {
-            cx.send_down(payload::commit(to, view, &commit));
-        }
-        self.repair.reports.remove(&to);
-    }
-
-    fn receive_commit(&mut self, src: Uuid, view: ViewId, commit: &Commit, cx: &mut Cx<'_>) {
-        let local = cx.local();
-        let Some(run) = &self.repair.run else {
-            return cx.drop_from_peer(DropReason::Stale, Some(src));
-        };
-        if run.view.id != view || src == local {
-            return cx.drop_from_peer(DropReason::Stale, Some(src));
-        }
-        let own = self.repair.own_report();
-        let undecided = || own.windows.iter().filter(|w| w.cut.is_none());
-        let decided = |w: &Holding| commit.cuts.iter().find(|(m, _)| *m == w.of).map(|(_, c)| c);
-        if undecided().any(|w| decided(w).is_none()) {
-            return cx.drop_from_peer(DropReason::Malformed, Some(src));
-        }
-        let complete =
-            undecided().all(|w| decided(w).is_some_and(|cut| decision::lacking(w, cut).is_empty()));
-        if complete {
-            self.apply(&commit.cuts, cx);
-            return self.thaw(cx);
-        }
-        // The rest comes as the answer to the next report: at once, if this one brought something.
-        let early = run.reported_at.is_none_or(|at| cx.now.since(at) >= REPEAT / 10);
-        if early {
-            self.send_report(cx);
-        }
-    }
-
-    /// A message of an excluded member that a survivor sent again.
-    pub(super) fn receive_frozen(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let src = batch.src;
-        let (now, id) = (cx.now, self.settings.id);
-        let parking: &mut Parking = &mut self.parking;
-        let Some(frozen) = self.repair.frozen.get_mut(&src).filter(|f| f.cut.is_none()) else {
-            return;
-        };
-        let window = &mut frozen.sender.window;
-        let mut fetched = 0;
-        batch.retain(|m| {
-            if let Some(NakAckHeader::Msg(n)) = super::receive::header(m, id) {
-                let n = *n;
-                fetched += u64::from(window.hold_arrival(n, m, now, parking) == Taken::Held);
-            }
-            false
-        });
-        self.repair.counters.fetched += fetched;
-        let fetching =
-            self.repair.run.as_ref().is_some_and(|r| matches!(r.step, Step::Fetching { .. }));
-        if fetched > 0 && fetching && self.is_all_fetched() {
-            self.fetch(cx);
-        }
-    }
-
-    fn is_all_fetched(&self) -> bool {
-        let Some(Step::Fetching { cuts, .. }) = self.repair.run.as_ref().map(|r| &r.step) else {
-            return false;
-        };
-        cuts.iter().all(|(of, cut)| {
-            let frozen = self.repair.frozen.get(of);
-            frozen.is_none_or(|f| {
-                decision::lacking(&f.sender.window.holding(*of, None), cut).is_empty()
-            })
-        })
     }
 
     /// A view was installed. If it is not the one that waited, that one never will be.
@@ -497,6 +292,8 @@ impl ReliableMulticast {
             cx.disarm(REPAIR);
         }
         self.repair.reports.retain(|m, _| view.contains(*m));
+        self.repair.holds_for(view.id);
+        self.answer_those_who_wait(view.id, cx);
     }
 
     /// Everybody has installed the installed view: nobody will ask about those before it.
@@ -505,29 +302,8 @@ impl ReliableMulticast {
             Some(run) => self.repair.frozen.retain(|m, _| run.excluded.contains(m)),
             None => self.repair.frozen.clear(),
         }
-    }
-}
-
-/// A kept message as it is sent again to one member.
-fn resent(mut m: Message, (of, seqno): (Uuid, i64), to: Uuid, id: ProtId) -> Message {
-    m.src = Some(of.into());
-    m.dest = Some(to.into());
-    m.hints = Hints::DONT_LOOPBACK;
-    m.headers.put(id, Header::NakAck(NakAckHeader::XmitRsp(seqno)));
-    m
-}
-
-/// Requests for these ascending numbers that span at most `span` each.
-fn lists(numbers: &[i64], span: u32) -> Vec<SeqnoList> {
-    let mut lists: Vec<SeqnoList> = Vec::new();
-    for n in numbers {
-        if !lists.last_mut().is_some_and(|l| l.insert(*n)) {
-            let rest = numbers.last().map_or(0, |last| last.wrapping_sub(*n));
-            let size = u32::try_from(rest.saturating_add(1)).unwrap_or(span).min(span);
-            let mut list = SeqnoList::new(*n, size);
-            list.insert(*n);
-            lists.push(list);
+        if self.repair.frozen.is_empty() {
+            self.repair.installed.clear();
         }
     }
-    lists
 }

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 const KIND: u8 = StablePayloadKind::TailRepair.to_wire();
 /// A window without ranges and cut: identity, three numbers, two counts, a flag.
 const LEAST_WINDOW: usize = 16 + 24 + 4 + 1;
-const LEAST_CUT: usize = 16 + 8 + 2;
+const LEAST_CUT: usize = 16 + 8 + 2 + 1;
 
 /// What a member holds of excluded members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(crate) struct Holding {
 pub(crate) struct Cut {
     pub(super) upto: i64,
     pub(super) ahead: Ranges,
+    /// Every survivor was heard, and everything that anybody held could be had.
+    pub(super) certain: bool,
 }
 
 /// What was decided.
@@ -109,15 +111,22 @@ pub(super) fn read(m: &Message) -> Option<Arrived> {
 }
 
 impl Cut {
+    /// Whether number `n` is delivered.
+    pub(super) fn contains(&self, n: i64) -> bool {
+        !after(n, self.upto) || self.ahead.contains(n)
+    }
+
     fn encode(&self, w: &mut impl Writer) {
         w.i64(self.upto);
         self.ahead.encode(w);
+        w.u8(u8::from(self.certain));
     }
 
     fn decode(r: &mut Reader) -> Decoded<Self> {
         let upto = r.i64("cut")?;
         let ahead = Ranges::decode(r, upto, upto.wrapping_add(2 * MAX_AHEAD))?;
-        Ok(Self { upto, ahead })
+        let certain = r.u8("certain")? != 0;
+        Ok(Self { upto, ahead, certain })
     }
 }
 

@@ -21,7 +21,8 @@ impl Ranges {
 
     /// Whether `n` is in the set.
     pub(super) fn contains(&self, n: i64) -> bool {
-        self.0.iter().any(|(first, last)| !after(*first, n) && !after(n, *last))
+        let at = self.0.partition_point(|(_, last)| after(n, *last));
+        self.0.get(at).is_some_and(|(first, _)| !after(*first, n))
     }
 
     /// The numbers, ascending.

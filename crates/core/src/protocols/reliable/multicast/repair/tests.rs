@@ -1,9 +1,14 @@
-//! What travels, and what hostile bytes do.
+//! What travels, what hostile bytes do, and who is told what.
 
 use super::payload::{Arrived, Commit, Cut, Holding, Report};
 use super::ranges::Ranges;
 use super::*;
-use crate::wire::{Body, Decode, Encode};
+use crate::protocols::reliable::Nakack2Config;
+use crate::testkit::{Probe, Solo};
+use crate::wire::header::NakAckHeader;
+use crate::wire::{Body, Decode, Encode, Header, ProtId};
+use crate::{Answer, Message, Protocol, Query};
+use alloc::boxed::Box;
 
 fn report() -> Report {
     let window = Holding {
@@ -13,7 +18,7 @@ fn report() -> Report {
         received: 20,
         missing: [8, 9, 12].into_iter().collect(),
         ahead: [11].into_iter().collect(),
-        cut: Some(Cut { upto: 10, ahead: [13].into_iter().collect() }),
+        cut: Some(Cut { upto: 10, ahead: [13].into_iter().collect(), certain: true }),
     };
     Report { windows: [window.clone(), Holding { cut: None, ..window }].into() }
 }
@@ -25,8 +30,8 @@ fn both_payloads_travel_whole() {
     let m = payload::report(to, view, &report()).into();
     assert!(payload::is_ours(&m));
     assert!(matches!(payload::read(&m), Some(Arrived::Report(v, r)) if v == view && r == report()));
-    let commit =
-        Commit { cuts: [(Uuid::new(1, 2), Cut { upto: 9, ahead: Ranges::default() })].into() };
+    let cut = Cut { upto: 9, ahead: Ranges::default(), certain: false };
+    let commit = Commit { cuts: [(Uuid::new(1, 2), cut)].into() };
     let m = payload::commit(to, view, &commit).into();
     assert!(matches!(payload::read(&m), Some(Arrived::Commit(v, c)) if v == view && c == commit));
 }
@@ -59,13 +64,105 @@ fn a_report_of_stability_in_the_way_of_jgroups_is_none_of_ours() {
     assert!(!payload::is_ours(&m));
 }
 
+/// A member that takes part, by number.
+fn survivor(n: u64) -> Uuid {
+    tag::tagged(n << 32, n, tag::TAIL_REPAIR)
+}
+
+fn view(n: u64, creator: u64, members: &[u64]) -> Arc<View> {
+    let members: Vec<Uuid> = members.iter().map(|m| survivor(*m)).collect();
+    Arc::new(View::new(n, survivor(creator), members))
+}
+
+/// Member 2 in a view of 1, 2, 3 and 9, of which 9 has sent one message that arrived.
+fn member_two() -> Solo {
+    let layers: [Box<dyn Protocol>; 2] = [
+        Box::new(ReliableMulticast::new(Nakack2Config::default())),
+        Box::new(Probe(Arc::default())),
+    ];
+    let mut s = Solo::topped(2, survivor(2), layers.into());
+    s.install(view(1, 1, &[1, 2, 3, 9]));
+    s.event_down(Event::BecomeServer);
+    let header = Header::NakAck(NakAckHeader::Msg(1));
+    let m = crate::wire::Message::multicast(Body::bytes("x")).with_header(ProtId::NAKACK2, header);
+    from(&mut s, 9, m);
+    s
+}
+
+fn from(s: &mut Solo, n: u64, mut m: crate::wire::Message) {
+    m.src = Some(survivor(n).into());
+    s.arrive(n, m);
+}
+
+/// 3 asks about the end of 9, of which it has nothing.
+fn asks(s: &mut Solo, about: &View) {
+    let (missing, ahead) = (Ranges::default(), Ranges::default());
+    let nothing =
+        Holding { of: survivor(9), low: 0, delivered: 0, received: 0, missing, ahead, cut: None };
+    let report = Report { windows: [nothing].into() };
+    from(s, 3, payload::report(survivor(2), about.id, &report));
+}
+
+fn decisions(s: &mut Solo) -> Vec<Commit> {
+    let ours = s.sent().into_iter().map(Message::from).filter(payload::is_ours);
+    ours.filter_map(|m| match payload::read(&m) {
+        Some(Arrived::Commit(_, c)) => Some(c),
+        Some(Arrived::Report(..)) | None => None,
+    })
+    .collect()
+}
+
 #[test]
-fn requests_span_no_more_than_they_may() {
-    let numbers = [1, 2, 50, 51, 200];
-    let lists = lists(&numbers, 50);
-    assert_eq!(
-        lists.iter().flat_map(|l| l.iter().collect::<Vec<_>>()).collect::<Vec<_>>(),
-        numbers
-    );
-    assert!(lists.iter().all(|l| l.size <= 50));
+fn a_decision_is_told_to_those_who_wait_for_the_same_view() {
+    let mut s = member_two();
+    let ours = view(2, 2, &[2, 3]);
+    s.event_down(Event::Freeze(Arc::clone(&ours)));
+    asks(&mut s, &ours);
+    assert_eq!(decisions(&mut s).len(), 1);
+}
+
+#[test]
+fn a_decision_is_not_told_to_those_who_wait_for_the_view_of_another_part_of_the_group() {
+    let mut s = member_two();
+    let ours = view(2, 2, &[2, 3]);
+    s.event_down(Event::Freeze(Arc::clone(&ours)));
+    s.run(PATIENCE);
+    s.install(ours);
+    asks(&mut s, &view(2, 1, &[1, 2, 3]));
+    assert_eq!(decisions(&mut s), []);
+}
+
+#[test]
+fn who_waits_for_a_view_that_is_not_known_here_yet_is_told_when_it_is_installed() {
+    let mut s = member_two();
+    let (first, second) = (view(2, 2, &[2, 3]), view(3, 2, &[2, 3, 4]));
+    s.event_down(Event::Freeze(Arc::clone(&first)));
+    s.run(PATIENCE);
+    s.install(first);
+    asks(&mut s, &second);
+    assert_eq!(decisions(&mut s), []);
+    s.install(second);
+    assert_eq!(decisions(&mut s).len(), 1);
+}
+
+#[test]
+fn a_decision_without_a_survivor_says_so_to_all_who_act_on_it() {
+    let mut s = member_two();
+    let ours = view(2, 2, &[2, 3]);
+    s.event_down(Event::Freeze(Arc::clone(&ours)));
+    s.run(PATIENCE);
+    s.install(Arc::clone(&ours));
+    asks(&mut s, &ours);
+    let told = decisions(&mut s);
+    assert!(told.len() == 1 && told[0].cuts.iter().all(|(_, cut)| !cut.certain), "{told:?}");
+}
+
+#[test]
+fn a_member_that_the_replacing_view_brings_back_goes_on_where_it_was() {
+    let mut s = member_two();
+    s.event_down(Event::Freeze(view(2, 1, &[1, 2, 3])));
+    s.install(view(3, 1, &[1, 2, 3, 9]));
+    let digest = s.ask(&Query::DigestOf(survivor(9)));
+    let Some(Answer::Digest(d)) = digest else { panic!("the layer answers") };
+    assert_eq!(d.iter().map(|(_, p)| p.delivered).collect::<Vec<_>>(), [1]);
 }
