@@ -15,8 +15,8 @@ struct Passage {
     from: Arc<View>,
     to: Arc<View>,
     at: usize,
-    /// When it said that it does not know whether all have the same.
-    unknown: Option<Time>,
+    /// When it said that it does not know whether all have the same, and of whom.
+    unknown: Option<(Time, Vec<Uuid>)>,
 }
 
 /// A fault that has been over for so long explains nothing any more.
@@ -48,15 +48,21 @@ pub fn check(h: &History) -> Vec<Violation> {
     found
 }
 
-/// Whether the member knows, or has a reason not to: one of those with whom it had to agree died,
-/// left, was frozen or slow, or the network was split. Members that do not take part in the repair
-/// explain it too.
+/// Whether anybody said that it does not know.
+#[must_use]
+pub(crate) fn is_unknown(h: &History) -> bool {
+    h.facts.iter().any(|f| matches!(f.what, What::Trace(Trace::TailUnknown { .. })))
+}
+
+/// Whether the member knows, or has a reason not to: one of those who had to be asked (perhaps about
+/// a view before, whose decision stands) died, left, was frozen or slow, or the network was split.
+/// Members that do not take part in the repair explain it too.
 fn is_explained(h: &History, p: &Passage, faults: &Faults) -> bool {
-    let Some(at) = p.unknown else { return true };
-    let both: Vec<Uuid> = p.from.members.iter().copied().filter(|m| p.to.contains(*m)).collect();
-    let lives: Vec<Life> = both.iter().filter_map(|m| h.life_of(*m)).collect();
+    let Some((at, of)) = &p.unknown else { return true };
+    let asked = p.from.members.iter().filter(|m| !of.contains(m));
+    let lives: Vec<Life> = asked.filter_map(|m| h.life_of(*m)).collect();
     let lately = |to: Time| at.since(to) < AFTERMATH;
-    let fault = faults.spans().iter().filter(|s| s.from <= at).any(|s| match s.kind {
+    let fault = faults.spans().iter().filter(|s| s.from <= *at).any(|s| match s.kind {
         Kind::Split => lately(s.to),
         Kind::Frozen | Kind::Slow => s.of.is_some_and(|l| lives.contains(&l)) && lately(s.to),
         Kind::Death => s.of.is_some_and(|l| lives.contains(&l)),
@@ -68,11 +74,11 @@ fn is_explained(h: &History, p: &Passage, faults: &Faults) -> bool {
 
 fn passages(h: &History, life: Life) -> Vec<Passage> {
     let views = h.views_of(life);
-    let unknown: Vec<(usize, Time)> = h
-        .facts_of(life)
-        .filter(|(_, f)| matches!(f.what, What::Trace(Trace::TailUnknown { .. })))
-        .map(|(i, f)| (i, f.at))
-        .collect();
+    let unknown = h.facts_of(life).filter_map(|(i, f)| match &f.what {
+        What::Trace(Trace::TailUnknown { of }) => Some((i, (f.at, of.clone()))),
+        _ => None,
+    });
+    let unknown: Vec<(usize, (Time, Vec<Uuid>))> = unknown.collect();
     views
         .windows(2)
         .map(|w| Passage {
@@ -80,7 +86,10 @@ fn passages(h: &History, life: Life) -> Vec<Passage> {
             from: Arc::clone(&w[0].1),
             to: Arc::clone(&w[1].1),
             at: w[1].0,
-            unknown: unknown.iter().find(|(i, _)| (w[0].0..w[1].0).contains(i)).map(|(_, t)| *t),
+            unknown: unknown
+                .iter()
+                .find(|(i, _)| (w[0].0..w[1].0).contains(i))
+                .map(|(_, said)| said.clone()),
         })
         .collect()
 }
