@@ -197,11 +197,11 @@ pub enum AppEvent {
         /// Why, in words.
         reason: Arc<str>,
     },
-    /// Not all survivors could be asked what they hold of former members, or these former members'
-    /// messages could not be had: whether all survivors deliver the same is not known. Told before
-    /// the view without the former members.
+    /// Not all survivors could be asked what they hold of these former members, or something that
+    /// one of them holds could not be had: whether all survivors deliver the same of them is not
+    /// known. Told before the view without the former members.
     TailUnknown {
-        /// Who was not heard, or whose messages are meant.
+        /// The former members.
         of: Vec<Uuid>,
     },
     /// Delivered multicasts of this member had to go before they were stable, because there was no

@@ -32,7 +32,7 @@ pub enum Event {
     /// is not known: not all of them could be asked, or only JGroups members had some. Comes before
     /// the view without that member. Without this event they do deliver the same.
     TailUnknown {
-        /// Who was not heard, or whose messages are meant.
+        /// The former members whose messages are meant.
         of: Vec<Address>,
     },
     /// A member asks for our state. Ignoring it tells that member that there is none.

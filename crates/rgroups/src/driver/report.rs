@@ -148,8 +148,7 @@ pub(crate) fn tail_unknown(shared: &Shared, of: &[Address]) {
         cluster,
         member,
         code = "RG0415",
-        "a member was excluded, and whether all that stay have the same last messages of it is not \
-         known: not heard, or not to be had: {}",
+        "excluded, and whether all that stay have the same last messages of them is not known: {}",
         shared.labels(of)
     );
 }
