@@ -230,6 +230,12 @@ pub enum AppEvent {
         /// The state; `None` for the first member of a group.
         result: Result<Option<FetchedState>, StateFailure>,
     },
+    /// A synchronous send is about to wait for a member of another toolkit that has acknowledged
+    /// nothing so far and may have no RSVP. Told once.
+    MayHaveNoRsvp {
+        /// The member.
+        member: Uuid,
+    },
 }
 
 /// Messages handed to the application.
@@ -278,7 +284,12 @@ pub struct SyncOutcome {
     pub acknowledged: Vec<Uuid>,
     /// Who left the view meanwhile.
     pub left: Vec<Uuid>,
-    /// Who did neither.
+    /// Who received it and said that the application could not handle it.
+    pub failed: Vec<Uuid>,
+    /// Of those in `acknowledged`, for whom stability or the acknowledgement of the reliable layer
+    /// stands in: members of other toolkits that did not answer.
+    pub by_stability: Vec<Uuid>,
+    /// Who did none of it.
     pub missing: Vec<Uuid>,
     /// Why the wait ended.
     pub end: SyncEnd,

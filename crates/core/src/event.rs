@@ -125,6 +125,30 @@ pub enum Event {
     /// Down, from GMS at a merge: so much was sent by these members, whose windows go on where they
     /// are. What is missing of it is asked for.
     SentSoFar(Digest),
+    /// Up, from the reliable layers: a message of `from` that asks for an acknowledgement under this
+    /// id is in the window, all fragments of it, perhaps behind others that are missing.
+    SyncArrived {
+        /// Its sender.
+        from: Uuid,
+        /// The id, as it travelled.
+        id: i16,
+    },
+    /// Down, from RSVP: these members have not acknowledged our message of this id for a while. It
+    /// goes out to them again.
+    RepeatSync {
+        /// The id, as it travels.
+        id: i16,
+        /// Who is missing.
+        to: Vec<Uuid>,
+    },
+    /// Up, from the reliable layers: our message of this id, and all before it, have arrived, though
+    /// nobody acknowledged it to RSVP.
+    SyncCovered {
+        /// The id, as it travelled.
+        id: i16,
+        /// At whom; `None`: at every member of the view.
+        by: Option<Uuid>,
+    },
 }
 
 /// Why members are looked for.
@@ -223,6 +247,15 @@ pub enum Query {
     DiscoveryPlace,
     /// The times of BARRIER, for state transfer.
     Barrier,
+    /// Up to which number is everything of this sender delivered upwards? (reliable layers)
+    DeliveredUpTo {
+        /// The sender.
+        of: Uuid,
+        /// Of its multicasts, else of its unicasts to this member.
+        multicast: bool,
+    },
+    /// Is anything of this sender held until another view is installed? (GMS)
+    HeldForView(Uuid),
 }
 
 /// The answer to a [`Query`].
@@ -258,6 +291,10 @@ pub enum Answer {
         /// `max_close_time`.
         longest: core::time::Duration,
     },
+    /// To `DeliveredUpTo`.
+    Number(i64),
+    /// To `HeldForView`.
+    Held(bool),
 }
 
 /// How the agreement on stable messages stands.

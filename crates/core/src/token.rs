@@ -49,11 +49,12 @@ pub enum Pool {
 /// When a synchronous send counts as received by a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SyncLevel {
-    /// The message is in the member's window.
+    /// The message is in the member's window, perhaps behind others that are missing.
     OnReceive,
-    /// It and everything the sender sent before it is there.
+    /// It and everything that its sender sent before it (to all, or to this member) is there, also
+    /// if it is out of band.
     OnContiguous,
-    /// The application has consumed it.
+    /// The application has consumed it, and everything that its sender sent before it.
     #[default]
     OnDeliver,
 }
@@ -77,6 +78,8 @@ pub struct Receipt {
     pub bytes: u32,
     /// A synchronous send to acknowledge.
     pub rsvp: Option<RsvpTag>,
+    /// Where RSVP counts the message until it is consumed; 0: nowhere.
+    pub place: u32,
     /// The message was put together by fragmentation, which numbers such messages and waits for
     /// their consumption (DECISIONS 15).
     pub reassembled: Option<u32>,
@@ -97,6 +100,10 @@ pub struct Consumed {
     pub messages: u32,
     /// A synchronous send to acknowledge.
     pub rsvp: Option<RsvpTag>,
+    /// Where RSVP counted them; 0: nowhere.
+    pub place: u32,
+    /// The application could not handle the message that `rsvp` names: its sender is told so.
+    pub failed: bool,
     /// The number of the message, if it was put together by fragmentation.
     pub reassembled: Option<u32>,
 }
@@ -112,13 +119,16 @@ impl Consumed {
             bytes: u64::from(r.bytes),
             messages: 1,
             rsvp: r.rsvp,
+            place: r.place,
+            failed: false,
             reassembled: r.reassembled,
         }
     }
 
     /// Adds `other` if it is of the same account and nobody waits for it in particular.
     pub fn absorb(&mut self, other: &Consumed) -> bool {
-        let same = (self.from, self.pool, self.epoch) == (other.from, other.pool, other.epoch);
+        let account = |c: &Consumed| (c.from, c.pool, c.epoch, c.place);
+        let same = account(self) == account(other);
         if !same || other.rsvp.is_some() || other.reassembled.is_some() {
             return false;
         }

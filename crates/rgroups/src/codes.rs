@@ -126,6 +126,12 @@ pub const ALL: &[Code] = &[
     ),
     code("RG0431", None, "acknowledgements need RSVP", "add RSVP to the stack"),
     code(
+        "RG0432",
+        None,
+        "a synchronous send waits for a JGroups member that may have no RSVP",
+        "add RSVP to its stack, or wait at level OnContiguous for longer than STABLE's interval",
+    ),
+    code(
         "RG0440",
         Some("JGRP000010"),
         "a packet of another version",

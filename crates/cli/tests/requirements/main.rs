@@ -8,8 +8,10 @@
 
 mod catalogue;
 mod s0;
+mod s4;
 mod scenarios;
 mod table;
+mod world;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
@@ -45,6 +47,7 @@ fn all() -> Vec<Test> {
     let mut all = Vec::new();
     all.extend(s0::tests());
     all.extend(scenarios::tests());
+    all.extend(s4::tests());
     all
 }
 

@@ -35,11 +35,15 @@ impl Default for Sync {
 pub struct SyncOutcome {
     /// Who acknowledged.
     pub acknowledged: Vec<Address>,
+    /// Of those, for whom stability (or the acknowledgement of the reliable layer) stands in:
+    /// members of JGroups that did not answer, as their stack may have no RSVP.
+    pub by_stability: Vec<Address>,
     /// Who left the view meanwhile.
     pub left: Vec<Address>,
     /// Who did neither.
     pub missing: Vec<Address>,
-    /// Who said that it failed. No protocol of this version does.
+    /// Who received it and could not handle it, at level "delivered". They count neither as
+    /// acknowledged nor as missing.
     pub failed: Vec<Address>,
     /// Why the wait ended.
     pub end: SyncEnd,
@@ -105,7 +109,8 @@ impl Channel {
                 acknowledged: addresses(o.acknowledged),
                 left: addresses(o.left),
                 missing: addresses(o.missing),
-                failed: Vec::new(),
+                by_stability: addresses(o.by_stability),
+                failed: addresses(o.failed),
                 end: match o.end {
                     CoreEnd::Complete => SyncEnd::Complete,
                     CoreEnd::TimedOut => SyncEnd::TimedOut,
@@ -117,6 +122,7 @@ impl Channel {
                 acknowledged: Vec::new(),
                 left: Vec::new(),
                 missing: addresses(by),
+                by_stability: Vec::new(),
                 failed: Vec::new(),
                 end: SyncEnd::NotSent,
             }),

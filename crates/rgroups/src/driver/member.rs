@@ -241,6 +241,9 @@ impl Member {
                 let how = if confirmed { Ended::Confirmed } else { Ended::Unconfirmed };
                 self.flush_and_end(now, how);
             }
+            AppEvent::MayHaveNoRsvp { member } => {
+                report::may_have_no_rsvp(&self.shared, Address(member));
+            }
             AppEvent::Blocked { by, since, .. } => {
                 let by: Vec<Address> = by.into_iter().map(Address).collect();
                 report::blocked(&self.shared, &self.node, &by, now.since(since));

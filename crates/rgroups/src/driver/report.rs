@@ -165,3 +165,17 @@ pub(crate) fn kept_no_longer(shared: &Shared, of: Address) {
         shared.label(of)
     );
 }
+
+/// Says, once, that a synchronous send waits for a JGroups member that may not answer.
+pub(crate) fn may_have_no_rsvp(shared: &Shared, other: Address) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    let who = shared.label(other);
+    tracing::warn!(
+        cluster,
+        member,
+        code = "RG0432",
+        "a send waits for {who}, a JGroups member that has acknowledged nothing so far. If its \
+         stack has no RSVP, its acknowledgement at the levels OnReceive and OnContiguous is read \
+         from STABLE, which takes up to stable.desired_avg_gossip, and at OnDeliver it stays missing"
+    );
+}

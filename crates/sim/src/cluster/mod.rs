@@ -307,6 +307,15 @@ impl Cluster {
         Some(id)
     }
 
+    /// Gives the node of this name a command as its driver would, in its next turn.
+    pub fn command(&mut self, name: &str, command: Command) {
+        let Some(life) = self.life(name) else { return };
+        if let Some(process) = self.member_of(life).and_then(|m| m.process.as_mut()) {
+            process.commands.push_back(command);
+        }
+        self.wake(life, Duration::ZERO);
+    }
+
     /// Notes a fact of the run itself.
     pub fn note(&mut self, what: What) {
         self.record(None, what);

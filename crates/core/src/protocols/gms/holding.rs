@@ -86,6 +86,11 @@ impl Held {
         left(self.limits.per_sender, own, coming).min(of_all)
     }
 
+    /// Whether something of `from` waits.
+    pub(super) fn holds(&self, from: Uuid) -> bool {
+        self.senders.contains_key(&from)
+    }
+
     /// Takes what the members of `view` sent.
     pub(super) fn release(&mut self, view: &View) -> Vec<Batch> {
         let mut out = Vec::new();

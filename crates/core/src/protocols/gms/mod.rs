@@ -448,6 +448,9 @@ impl Protocol for Gms {
             Query::HoldRoom { from, coming, coming_in_all } => {
                 Some(Answer::Bytes(self.held.room(*from, *coming, *coming_in_all)))
             }
+            Query::HeldForView(from) => {
+                Some(Answer::Held(self.held.holds(*from) || self.sets_behind_view(*from)))
+            }
             _ => None,
         }
     }

@@ -131,6 +131,11 @@ impl Gms {
         batch.multicast && !batch.oob && pending.is_some_and(|p| p.announcers.contains(&batch.src))
     }
 
+    /// Whether a message of `src` waits behind the view.
+    pub(super) fn sets_behind_view(&self, src: Uuid) -> bool {
+        self.pending.as_ref().is_some_and(|p| p.waiting.iter().any(|b| b.src == src))
+    }
+
     /// Keeps a message until the view that waits is installed.
     pub(super) fn set_behind_view(&mut self, src: Uuid, m: Message) {
         let Some(pending) = self.pending.as_mut() else { return };

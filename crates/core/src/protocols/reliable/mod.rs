@@ -7,6 +7,7 @@ mod multicast;
 mod parking;
 mod retransmit;
 mod slots;
+mod syncs;
 mod unicast;
 mod window;
 
@@ -28,9 +29,14 @@ pub fn multicast_number(m: &wire::Message) -> Option<i64> {
     })
 }
 
+/// The number that its sender gave a message, to all or to one.
+pub(crate) fn sequence_number(m: &wire::Message) -> Option<i64> {
+    multicast_number(m).or_else(|| syncs::unicast_number(m))
+}
+
 /// The message `whole`, put together from fragments, takes the number of the last one.
 pub(crate) fn take_number(whole: &mut wire::Message, from: &wire::Message) {
-    for id in NUMBERING {
+    for id in NUMBERING.into_iter().chain([ProtId::UNICAST3, ProtId::UNICAST4]) {
         if let Some(header) = from.headers.get(id) {
             whole.headers.put(id, header.clone());
         }

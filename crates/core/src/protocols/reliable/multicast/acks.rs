@@ -13,8 +13,8 @@ use super::ReliableMulticast;
 use crate::event::Room;
 use crate::wire::{self, Body, Flags, Header, header::NakAckHeader};
 use crate::{
-    Batch, Consumed, Cx, DropReason, Event, Flow, Message, Pool, Query, SendRefusal, Time, Trace,
-    Uuid, View, tag,
+    Batch, Consumed, Cx, Dir, DropReason, Event, Flow, Message, Pool, Query, SendRefusal, Time,
+    Trace, Uuid, View, tag,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -237,6 +237,9 @@ impl ReliableMulticast {
             if let Some(upto) = moved {
                 cx.trace(|| Trace::Purged { of: local, upto });
                 self.resent.forget_upto(upto);
+                for id in self.syncs.covered(upto) {
+                    cx.raise(Dir::Up, Event::SyncCovered { id, by: None });
+                }
             }
             let (messages, bytes) = acks.capacity.free(window, acks.counts_bytes);
             let fits = |m: &Message| messages > 0 && m.length() as u64 <= bytes;

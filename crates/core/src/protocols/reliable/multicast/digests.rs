@@ -1,6 +1,7 @@
 //! Events from above: views and digests make and unmake windows, stability empties them. Our own
 //! window is never touched by a digest: nobody knows better than we what we sent.
 
+use super::super::syncs::Arrivals;
 use super::super::window::Window;
 use super::{Phase, ReliableMulticast, Sender};
 use crate::wire::SeqnoPair;
@@ -46,6 +47,7 @@ impl ReliableMulticast {
             Event::Stable(d) if self.acks.is_none() => self.purge(d, cx),
             Event::Stable(_) => {}
             Event::Unacknowledged(_) => self.remind(cx),
+            Event::RepeatSync { id, to } => self.repeat(*id, to, cx),
             other => self.hear_of_acks(other, cx),
         }
     }
@@ -64,7 +66,9 @@ impl ReliableMulticast {
         }
         window.note_highest(pair.received.max(heard), cx.now);
         self.schedule.watch(&window.gaps, cx);
-        self.senders.insert(m, Sender { window, intake, unanswered: 0, evicting: false });
+        let arrivals = Arrivals::default();
+        let sender = Sender { window, intake, arrivals, unanswered: 0, evicting: false };
+        self.senders.insert(m, sender);
     }
 
     /// Joiners start at 0: their first multicast has number 1.
@@ -118,7 +122,9 @@ impl ReliableMulticast {
                 cx.trace(|| Trace::Purged { of: m, upto });
             }
             if m == local {
-                self.resent.forget_upto(window.low());
+                let low = window.low();
+                self.resent.forget_upto(low);
+                self.cover(low, cx);
                 continue;
             }
             if let Some(before) = self.stable_received.insert(m, pair.received) {
@@ -147,7 +153,7 @@ impl ReliableMulticast {
         self.pair(m, group).map(|p| (m, p)).into_iter().collect()
     }
 
-    fn pair(&self, m: Uuid, group: &Group) -> Option<SeqnoPair> {
+    pub(super) fn pair(&self, m: Uuid, group: &Group) -> Option<SeqnoPair> {
         if m == group.local {
             return Some(self.own.window.pair());
         }

@@ -16,6 +16,7 @@ mod early;
 mod receive;
 pub(super) mod repair;
 mod serve;
+mod sync;
 
 pub use config::{MulticastSettings, Nakack2Config, Nakack4Config};
 
@@ -23,6 +24,7 @@ use super::backlog::REPORT;
 use super::intake::Intake;
 use super::parking::Parking;
 use super::retransmit::{self, EARLY, Schedule, Served, TICK};
+use super::syncs::{Arrivals, OwnSyncs};
 use super::window::Window;
 use crate::event::WindowKind;
 use crate::wire::{Flags, Header, Hints, ProtId, header::NakAckHeader};
@@ -44,6 +46,8 @@ use serve::Resent;
 pub struct ReliableMulticast {
     settings: MulticastSettings,
     own: Own,
+    /// Our own messages that wait for acknowledgements.
+    syncs: OwnSyncs,
     /// Acknowledgements, in the dialect that has them.
     acks: Option<Acks>,
     senders: BTreeMap<Uuid, Sender>,
@@ -75,6 +79,8 @@ struct Sender {
     window: Window,
     /// What is acknowledged of it, in the dialect that does that.
     intake: Intake,
+    /// Synchronous messages of it of which not every fragment is here.
+    arrivals: Arrivals,
     /// Rounds of requests in a row that nothing came back for.
     unanswered: u32,
     /// Messages went before they were stable, and that was said.
@@ -108,6 +114,7 @@ impl ReliableMulticast {
                 Purging::ByAcknowledgement(capacity) => Some(Acks::new(capacity)),
             },
             own: Own::default(),
+            syncs: OwnSyncs::default(),
             senders: BTreeMap::new(),
             phase: Phase::Joining(Early::default()),
             heard: Heard::default(),
@@ -138,6 +145,7 @@ impl ReliableMulticast {
             msg.headers.put(id, Header::NakAck(NakAckHeader::Msg(n)));
             msg.wire.clone()
         });
+        self.syncs.note(&msg.wire, seqno);
         if msg.hints.contains(Hints::DONT_LOOPBACK) {
             // No copy will come back: it counts as delivered here and now.
             self.own.window.mark_delivered(seqno);
@@ -282,6 +290,9 @@ impl Protocol for ReliableMulticast {
         match q {
             Query::Digest => Some(Answer::Digest(self.digest(group))),
             Query::DigestOf(member) => Some(Answer::Digest(self.digest_of(*member, group))),
+            Query::DeliveredUpTo { of, multicast: true } => {
+                self.pair(*of, group).map(|pair| Answer::Number(pair.delivered))
+            }
             Query::OwnRoom => self.own_room(group).map(Answer::Bytes),
             Query::Room { dest: None, bytes, .. } => {
                 self.room(*bytes as u64, group.local).map(Answer::Room)

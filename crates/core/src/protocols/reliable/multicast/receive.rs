@@ -1,6 +1,7 @@
 //! Arriving multicasts: into the sender's window, and up in order. Both a lone message and a whole
 //! batch take this path.
 
+use super::super::syncs;
 use super::super::window::Taken;
 use super::{Phase, ReliableMulticast};
 use crate::wire::{Flags, Header, ProtId, header::NakAckHeader};
@@ -22,21 +23,33 @@ impl ReliableMulticast {
             return self.drop_foreign(batch, cx);
         };
         let window = &mut sender.window;
+        let arrivals = &mut sender.arrivals;
         let parking = &mut self.parking;
         let received = &mut self.counters.received;
+        let mut awaited = false;
         batch.retain(|m| match header(m, id) {
             None => true,
-            Some(NakAckHeader::Msg(n)) => match window.take_in(*n, m, cx.now, parking) {
-                Taken::Deliver => {
-                    *received += 1;
-                    true
+            Some(NakAckHeader::Msg(n)) => {
+                let mark = syncs::mark(m);
+                let taken = window.take_in(*n, m, cx.now, parking);
+                if let (Some(mark), Taken::Deliver | Taken::Held) = (mark, taken) {
+                    awaited = true;
+                    if let Some(id) = arrivals.note(mark) {
+                        cx.raise(Dir::Up, Event::SyncArrived { from: src, id });
+                    }
                 }
-                Taken::Held => false,
-                Taken::Refused(why) => {
-                    cx.drop_from_peer(why, Some(src));
-                    false
+                match taken {
+                    Taken::Deliver => {
+                        *received += 1;
+                        true
+                    }
+                    Taken::Held => false,
+                    Taken::Refused(why) => {
+                        cx.drop_from_peer(why, Some(src));
+                        false
+                    }
                 }
-            },
+            }
             Some(NakAckHeader::HighestSeqno(n)) => {
                 window.note_highest(*n, cx.now);
                 sender.intake.owe();
@@ -61,6 +74,9 @@ impl ReliableMulticast {
             cx.tell(AppEvent::KeptNoLonger { of: src });
         }
         self.schedule.watch(&sender.window.gaps, cx);
+        if awaited {
+            self.request_awaited(src, cx);
+        }
         self.count_and_acknowledge(src, [batch, &mut released], cx);
         cx.deliver_up(released);
     }

@@ -315,6 +315,9 @@ impl Protocol for ReliableUnicast {
             Query::Room { dest: Some(peer), bytes, .. } => {
                 self.room(*peer, *bytes as u64, group).map(Answer::Room)
             }
+            Query::DeliveredUpTo { of, multicast: false } => {
+                self.receives.get(of).map(|c| Answer::Number(c.window.delivered()))
+            }
             Query::Windows => {
                 let sends = self.sends.iter();
                 let sends = sends.map(|(m, c)| c.window.gauge(*m, WindowKind::UnicastSend));

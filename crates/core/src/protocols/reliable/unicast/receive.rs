@@ -3,13 +3,14 @@
 
 use super::super::intake::Intake;
 use super::super::retransmit;
+use super::super::syncs::{self, Arrivals, Mark};
 use super::super::window::{Limits, Taken, Window};
 use super::aside::Offered;
 use super::{ReliableUnicast, Standing, header};
 use crate::event::WindowKind;
 use crate::protocols::gms::holding_cost;
 use crate::wire::{Flags, Header, ProtId, header::UnicastHeader};
-use crate::{Answer, Batch, Cx, DropReason, Duration, Message, Query, Time, Uuid};
+use crate::{Answer, Batch, Cx, Dir, DropReason, Duration, Event, Message, Query, Time, Uuid};
 use alloc::vec::Vec;
 
 /// What one peer sends us.
@@ -22,6 +23,10 @@ pub(super) struct ReceiveConnection {
     /// When the sender was last allowed more.
     pub(super) moved_at: Time,
     conn_id: i16,
+    /// Synchronous messages of it of which not every fragment is here.
+    arrivals: Arrivals,
+    /// One of them came in this batch.
+    awaited: bool,
     /// Messages since the last acknowledgement.
     unacknowledged: u32,
     /// Their payload bytes.
@@ -34,6 +39,14 @@ impl ReceiveConnection {
     /// know.
     fn owes(&self, upto: i64, bounded: bool) -> bool {
         self.intake.has_news(upto) || (!bounded && self.unacknowledged > 0)
+    }
+
+    /// The window took a message that `peer` waits for.
+    fn arrived(&mut self, peer: Uuid, mark: Mark, cx: &mut Cx<'_>) {
+        self.awaited = true;
+        if let Some(id) = self.arrivals.note(mark) {
+            cx.raise(Dir::Up, Event::SyncArrived { from: peer, id });
+        }
     }
 }
 
@@ -173,11 +186,15 @@ impl ReliableUnicast {
         conn.used_at = cx.now;
         conn.standing = Standing::Open;
         let bytes = m.length() as u64;
+        let mark = syncs::mark(m);
         let taken = conn.window.take_in(seqno, m, cx.now, &mut self.parking);
         match taken {
             Taken::Deliver | Taken::Held => {
                 conn.unacknowledged += 1;
                 conn.unacknowledged_bytes += bytes;
+                if let Some(mark) = mark {
+                    conn.arrived(peer, mark, cx);
+                }
             }
             Taken::Refused(DropReason::OverLimit) => {}
             // A copy: the sender does not know that we have it, so it is told at once.
@@ -222,6 +239,8 @@ impl ReliableUnicast {
             window: Window::new(seqno.wrapping_sub(1), limits),
             standing: Standing::Open,
             conn_id,
+            arrivals: Arrivals::default(),
+            awaited: false,
             unacknowledged: 0,
             unacknowledged_bytes: 0,
             used_at: cx.now,
@@ -239,6 +258,9 @@ impl ReliableUnicast {
                     early.push(m);
                 }
             } else {
+                if let Some(mark) = syncs::mark(&m) {
+                    conn.arrived(peer, mark, cx);
+                }
                 // It must not be delivered ahead of `m`, which is still on its way up.
                 let _ = conn.window.hold_arrival(seqno, &mut m, cx.now, &mut self.parking);
                 conn.unacknowledged += 1;
@@ -288,6 +310,14 @@ impl ReliableUnicast {
             to.push(m.into());
         }
         self.schedule.watch(&conn.window.gaps, cx);
+        if core::mem::take(&mut conn.awaited) {
+            // Its sender waits: what is missing in front of it is asked for at once.
+            let window = (WindowKind::UnicastReceive, conn.window.delivered());
+            for list in self.schedule.urgent(&mut conn.window.gaps, cx.now) {
+                let header = Header::Unicast(UnicastHeader::XmitReq);
+                self.requests.request(peer, peer, (self.settings.id, header), list, window, cx);
+            }
+        }
         self.count(peer, [&mut early, &mut released, batch], cx);
         self.acknowledge_if_due(peer, cx);
         cx.deliver_up(early);

@@ -3,10 +3,11 @@
 //! misses (JGroups waits until nothing moved for a round, and one more if something did).
 
 use super::super::retransmit::{MOST_RESENT, MOST_RESENT_BYTES};
+use super::super::syncs::OwnSyncs;
 use super::super::window::Window;
 use super::{ReliableUnicast, Standing};
 use crate::wire::{Flags, Header, SeqnoList, header::UnicastHeader};
-use crate::{Cx, DropReason, Duration, Message, Time, Trace, Uuid};
+use crate::{Cx, Dir, DropReason, Duration, Event, Message, Time, Trace, Uuid, tag};
 use alloc::vec::Vec;
 
 /// What we send to one peer.
@@ -15,6 +16,8 @@ pub(super) struct SendConnection {
     pub(super) window: Window,
     pub(super) standing: Standing,
     conn_id: i16,
+    /// Our messages that wait for acknowledgements; only of peers that may have no RSVP.
+    syncs: OwnSyncs,
     /// The newest stamp seen; 0: none.
     stamp: i32,
     /// Since when the oldest unacknowledged message has been that.
@@ -30,6 +33,7 @@ impl SendConnection {
             window: Window::for_sending(),
             standing: Standing::Open,
             conn_id,
+            syncs: OwnSyncs::default(),
             stamp: 0,
             stuck_since: now,
             used_at: now,
@@ -82,6 +86,9 @@ impl ReliableUnicast {
             msg.headers.put(id, Header::Unicast(header));
             msg.wire.clone()
         });
+        if !tag::is_rgroups(peer) {
+            conn.syncs.note(&msg.wire, seqno);
+        }
         self.counters.sent += 1;
         cx.trace(|| Trace::Unicast { to: peer, seqno });
         self.schedule.tick_later(cx);
@@ -107,6 +114,9 @@ impl ReliableUnicast {
         }
         if conn.window.acknowledge(seqno) {
             conn.stuck_since = cx.now;
+            for id in conn.syncs.covered(seqno) {
+                cx.raise(Dir::Up, Event::SyncCovered { id, by: Some(peer) });
+            }
             self.pump(peer, cx);
         }
     }

@@ -1,10 +1,13 @@
 //! How synchronous sends end.
 
 use super::*;
+use crate::OpId;
 use crate::app;
 use crate::protocols::flow::{MfcConfig, UfcConfig};
 use crate::testkit::{Solo, id, view};
 use crate::testkit_cluster::{Cluster, tagged};
+use crate::wire::header::{RsvpHeader, RsvpKind};
+use crate::wire::{self, Address, Body, Flags, Header};
 use alloc::boxed::Box;
 
 const SECOND: Duration = Duration::from_secs(1);
