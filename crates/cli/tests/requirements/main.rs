@@ -8,6 +8,8 @@
 
 mod catalogue;
 mod s0;
+mod s1;
+mod s1_gaps;
 mod s4;
 mod scenarios;
 mod table;
@@ -47,6 +49,8 @@ fn all() -> Vec<Test> {
     let mut all = Vec::new();
     all.extend(s0::tests());
     all.extend(scenarios::tests());
+    all.extend(s1::tests());
+    all.extend(s1_gaps::tests());
     all.extend(s4::tests());
     all
 }
