@@ -144,8 +144,8 @@ fn a_crash_ends_the_wait_with_the_view_that_shows_it() {
     let smaller = |f: &&rgroups_sim::history::Fact| {
         f.life == a && matches!(&f.what, What::View(v) if v.members.len() == 2)
     };
-    let views = c.history().facts.iter().filter(smaller).map(|f| f.at);
-    assert_eq!(views.last(), Some(at), "with the view, not with a timeout");
+    let mut views = c.history().facts.iter().filter(smaller).map(|f| f.at);
+    assert_eq!(views.next_back(), Some(at), "with the view, not with a timeout");
     let o = outcome(&c, m).expect("it has");
     assert_eq!((o.acknowledged.len(), o.left.len(), o.missing.len()), (2, 1, 0));
 }
