@@ -149,6 +149,9 @@ pub enum Event {
         /// At whom; `None`: at every member of the view.
         by: Option<Uuid>,
     },
+    /// Down, from flow control: messages wait for these members, which gave no credit for as long as
+    /// the configuration bears; the coordinator is to exclude them.
+    Exclude(Vec<Uuid>),
 }
 
 /// Why members are looked for.
@@ -256,6 +259,9 @@ pub enum Query {
     },
     /// Is anything of this sender held until another view is installed? (GMS)
     HeldForView(Uuid),
+    /// How long may a send of this pool wait for credit before it fails? (flow control, if calls are
+    /// to fail at all)
+    SendPatience(Pool),
 }
 
 /// The answer to a [`Query`].
@@ -284,6 +290,8 @@ pub enum Answer {
     HalfReceived(BTreeSet<(Uuid, u32)>),
     /// To `DiscoveryPlace`, such as "by multicast".
     Words(String),
+    /// To `SendPatience`.
+    Patience(core::time::Duration),
     /// To `Barrier`.
     Barrier {
         /// `flush_timeout`.

@@ -119,6 +119,12 @@ pub const ALL: &[Code] = &[
         "a member reads slowly; more room: a larger STABLE.max_bytes",
     ),
     code(
+        "RG0417",
+        None,
+        "a send waited too long for credit and was given up",
+        "the member named reads slowly; slow_member of MFC and UFC says what becomes of such sends",
+    ),
+    code(
         "RG0420",
         Some("JGRP000011"),
         "a message of somebody who is not in the view",

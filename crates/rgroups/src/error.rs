@@ -209,6 +209,17 @@ pub enum SendError {
     /// Acknowledgements were asked for, and no protocol of this stack collects them.
     #[error("send_and_wait needs RSVP in the stack")]
     NoRsvp,
+    /// It waited for credit of these members for `slow_member_timeout`, and the configuration says
+    /// `slow_member="fail"`. Nothing of it was sent.
+    #[error("not sent: no credit of {} for too long", list(by))]
+    SlowMember {
+        /// Who gave too little credit; may be this member itself.
+        by: Vec<Address>,
+    },
+}
+
+fn list(members: &[Address]) -> String {
+    members.iter().map(Address::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Diagnose for SendError {
@@ -218,6 +229,7 @@ impl Diagnose for SendError {
             SendError::NotMember(_) => "RG0412",
             SendError::TooLarge { .. } => "RG0413",
             SendError::NoRsvp => "RG0431",
+            SendError::SlowMember { .. } => "RG0417",
         }
     }
 
@@ -225,6 +237,10 @@ impl Diagnose for SendError {
         match self {
             SendError::TooLarge { .. } => Some("put FRAG2 into the stack, which cuts it".into()),
             SendError::NoRsvp => Some("add RSVP to the stack; the presets have it".into()),
+            SendError::SlowMember { .. } => Some(
+                "the members named read slowly: speed them up, or see slow_member in MFC and UFC"
+                    .into(),
+            ),
             SendError::Closed | SendError::NotMember(_) => None,
         }
     }

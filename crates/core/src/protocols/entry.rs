@@ -10,7 +10,7 @@ use crate::event::Room;
 use crate::protocols::stable::who_holds_back;
 use crate::wire::{Address, Flags, Hints};
 use crate::{
-    Answer, AppEvent, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId,
+    Answer, AppEvent, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId, Pool,
     Protocol, Query, SendRefusal, SendToken, Spec, Time, TimerKey, Uuid,
 };
 use alloc::boxed::Box;
@@ -41,6 +41,8 @@ pub struct Entry {
     told_pending: bool,
     /// Too many own multicasts are not stable: no more are let down, whatever else exempts them.
     window_full: bool,
+    /// How long a multicast and a unicast may wait before the call fails, if it is to fail.
+    patience: [Option<Duration>; 2],
 }
 
 /// Destination and "out of band": messages of one line keep their order.
@@ -102,12 +104,16 @@ impl Entry {
             calls: BTreeMap::new(),
             told_pending: false,
             window_full: false,
+            patience: [None; 2],
         }
     }
 
     fn send(&mut self, send: app::Send, cx: &mut Cx<'_>) {
         let until = send.sync.as_ref().and_then(|s| s.timeout).map(|t| cx.now + t);
-        let deadline = send.deadline.into_iter().chain(until).min();
+        // What is admitted by then goes on: it is taken back only while it waits.
+        let patience = self.patience[usize::from(send.message.dest.is_some())];
+        let bears = patience.map(|p| cx.now + p);
+        let deadline = send.deadline.into_iter().chain(until).chain(bears).min();
         let token = send.op.map(|op| {
             self.calls.insert(op, deadline);
             cx.app_token(op)
@@ -333,6 +339,7 @@ impl Protocol for Entry {
             (Dir::Up, Event::View(view)) => {
                 if self.state == State::Joining {
                     self.state = State::Open;
+                    self.patience = [Pool::Multicast, Pool::Unicast].map(|p| patience(p, cx));
                 }
                 let gone = |(dest, _): LineKey| {
                     dest.filter(|d| !view.contains(*d)).map(SendRefusal::NotMember)
@@ -407,6 +414,14 @@ fn room((dest, oob): LineKey, bytes: u64, window_full: bool, cx: &Cx<'_>) -> Roo
         (room.line_open, room.immediate) = (false, false);
     }
     room
+}
+
+/// How long a call may wait for credit of this pool, if it is to fail at all.
+fn patience(pool: Pool, cx: &Cx<'_>) -> Option<Duration> {
+    match cx.ask_below(&Query::SendPatience(pool)) {
+        Some(Answer::Patience(time)) => Some(time),
+        _ => None,
+    }
 }
 
 fn refuse(token: Option<SendToken>, why: SendRefusal, cx: &mut Cx<'_>) {

@@ -53,8 +53,11 @@ pub(crate) fn refusal(r: SendRefusal) -> SendError {
         SendRefusal::NotMember(m) => SendError::NotMember(Address(m)),
         SendRefusal::TooLarge { size, limit } => SendError::TooLarge { size, limit },
         SendRefusal::NoRsvp => SendError::NoRsvp,
-        // The other refusals answer what this crate does not ask for: attempts, deadlines and
-        // withdrawals of calls that somebody still waits for. They happen when a channel closes.
+        SendRefusal::NotSent { by } => {
+            SendError::SlowMember { by: by.into_iter().map(Address).collect() }
+        }
+        // The other refusals answer what this crate does not ask for: attempts, and withdrawals of
+        // calls that somebody still waits for. They happen when a channel closes.
         _ => SendError::Closed,
     }
 }

@@ -5,6 +5,7 @@ mod bounds;
 mod config;
 mod credits;
 mod pace;
+mod policy;
 mod requests;
 mod streams;
 
@@ -22,6 +23,7 @@ pub(crate) fn tests() -> Vec<crate::Test> {
         requests::tests(),
         config::tests(),
         pace::tests(),
+        policy::tests(),
         bounds::tests(),
         streams::tests(),
     ];

@@ -460,6 +460,10 @@ impl Protocol for FdSock2 {
                     }
                 }
             }
+            // Only where the coordinator is a JGroups member: it is told in the words that it knows.
+            (Dir::Down, Event::Exclude(list)) => {
+                multicast(FdSock2Kind::Suspect, list.iter().copied(), cx);
+            }
             (Dir::Down, Event::Unsuspect(list)) => {
                 let cleared = self.clear(list.iter().copied(), cx);
                 if !cleared.is_empty() {

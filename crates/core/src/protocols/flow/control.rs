@@ -3,9 +3,11 @@
 //! A wait for credit ends by credit, by the members that owe it leaving the view, by withdrawal or
 //! by the stop of the stack; the application hears after one second who it is waiting for.
 
-use super::FlowSettings;
 use super::credits::Account;
-use super::line::{Class, Line, Waiting, fragment_of};
+use super::debtors::Debtors;
+use super::line::{Class, Line, Waiting};
+use super::whole::RefusedWhole;
+use super::{FlowSettings, SlowMember};
 use crate::event::{CreditAccount, Room};
 use crate::protocols::stable::who_holds_back;
 use crate::wire::{Flags, Hints, ProtId};
@@ -48,8 +50,9 @@ pub struct FlowControl {
     epoch: u32,
     /// The own multicasts that are not stable are too many: the line of multicasts stands still.
     window_full: bool,
-    /// The message whose first fragment was refused: the others, which follow at once, go too.
-    refused: Option<i64>,
+    refused: RefusedWhole,
+    /// Who gives no credit, if that is to have consequences.
+    pub(super) debtors: Option<Debtors>,
     pub(super) counters: Counters,
 }
 
@@ -62,6 +65,7 @@ pub(super) struct Counters {
     pub(super) grants_received: u64,
     pub(super) requests_sent: u64,
     pub(super) requests_received: u64,
+    pub(super) exclusions_asked: u64,
 }
 
 impl Protocol for FlowControl {
@@ -94,6 +98,7 @@ impl Protocol for FlowControl {
             self.refuse_line(dest, &SendRefusal::Closed, cx);
         }
         self.accounts.clear();
+        self.debtors = Debtors::new(&self.settings);
         self.window_full = false;
     }
 
@@ -105,13 +110,8 @@ impl Protocol for FlowControl {
         if msg.dest.is_some() && !dest.is_some_and(|d| self.accounts.contains_key(&d)) {
             return Flow::Pass;
         }
-        let fragment = fragment_of(msg);
-        match fragment {
-            Some((id, n)) if n > 0 && self.refused == Some(id) => {
-                cx.discard(msg, SendRefusal::Withdrawn);
-                return Flow::Stop;
-            }
-            Some(_) | None => self.refused = None,
+        if self.refused.takes_too(msg, cx) {
+            return Flow::Stop;
         }
         let length = msg.length() as u64;
         let class = if msg.has(Flags::OOB) { Class::Oob } else { Class::Regular };
@@ -134,8 +134,7 @@ impl Protocol for FlowControl {
             None
         };
         if let Some(why) = refusal {
-            self.refused = fragment.map(|(id, _)| id);
-            cx.discard(msg, why);
+            self.refused.refuse(msg, why, cx);
             return Flow::Stop;
         }
         self.enqueue(dest, class, core::mem::take(msg), cx);
@@ -181,6 +180,7 @@ impl Protocol for FlowControl {
             }
             self.report(dest, cx);
         }
+        self.exclude_debtors(cx);
         self.rearm(cx);
     }
 
@@ -198,6 +198,11 @@ impl Protocol for FlowControl {
                 let one = |(m, a): (&Uuid, &Account)| self.gauge(*m, a, group.local);
                 Some(Answer::Credits(self.accounts.iter().map(one).collect()))
             }
+            Query::SendPatience(pool)
+                if *pool == self.pool && self.settings.slow == SlowMember::Fail =>
+            {
+                Some(Answer::Patience(self.settings.slow_timeout))
+            }
             _ => None,
         }
     }
@@ -212,6 +217,7 @@ impl Protocol for FlowControl {
         out("number_of_credit_responses_received", c.grants_received);
         out("number_of_credit_requests_sent", c.requests_sent);
         out("number_of_credit_requests_received", c.requests_received);
+        out("exclusions_asked", c.exclusions_asked);
         out("waiting_bytes", self.waiting_bytes);
         out("waiting_messages", self.waiting_messages);
         out("unconsumed_bytes", sum(|a| a.inc.unconsumed()));
@@ -239,7 +245,8 @@ impl FlowControl {
             waiting_messages: 0,
             epoch: 0,
             window_full: false,
-            refused: None,
+            refused: RefusedWhole::default(),
+            debtors: Debtors::new(&settings),
             counters: Counters::default(),
         }
     }
@@ -401,6 +408,11 @@ impl FlowControl {
             .collect()
     }
 
+    /// Who holds any line up.
+    pub(super) fn all_blockers(&self, local: Uuid) -> impl Iterator<Item = Uuid> {
+        self.lines.keys().flat_map(move |dest| self.blockers(*dest, local))
+    }
+
     /// Asks those who hold this line up: all of them if a head of the class `due` has blocked long
     /// enough, else those that cannot know. Answers whether we granted ourselves something.
     fn ask(&mut self, dest: Option<Uuid>, due: Option<Class>, cx: &mut Cx<'_>) -> bool {
@@ -455,12 +467,14 @@ impl FlowControl {
     }
 
     fn rearm(&mut self, cx: &mut Cx<'_>) {
+        self.watch_debtors(cx);
         let due = |line: &Line| {
             let asks = Class::ALL.into_iter().filter_map(|c| line.ask_at(c));
             let reports = line.heads().filter(|w| !w.reported).map(|w| w.head_since + REPORT_AFTER);
             asks.chain(reports).min()
         };
-        match self.lines.values().filter_map(due).min() {
+        let excluded = self.debtors.as_ref().and_then(Debtors::next);
+        match self.lines.values().filter_map(due).chain(excluded).min() {
             Some(at) if cx.armed(TICK) != Some(at) => cx.arm(TICK, at),
             Some(_) => {}
             None => cx.disarm(TICK),
@@ -473,6 +487,9 @@ impl FlowControl {
         let local = cx.local();
         self.accounts.retain(|m, _| view.contains(*m) && view.together(local, *m));
         self.accounts.values_mut().for_each(Account::enter_view);
+        if let Some(d) = &mut self.debtors {
+            d.keep(|m| self.accounts.contains_key(m));
+        }
         for m in view.members.iter().copied() {
             if !self.accounts.contains_key(&m) {
                 self.epoch = self.epoch.wrapping_add(1);

@@ -114,6 +114,9 @@ impl FlowControl {
         if let Some(a) = self.accounts.get_mut(&from) {
             a.out.credit(bytes, &self.settings.terms);
         }
+        if let Some(d) = &mut self.debtors {
+            d.gave(from, cx.now);
+        }
     }
 
     /// What `m` has taken of us and not granted, if it needs to be known. A unicast is taken when it

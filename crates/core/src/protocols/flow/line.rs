@@ -6,7 +6,7 @@
 //! ever, and an answer is not stuck behind bulk data.
 
 use super::credits::COST_FLOOR;
-use crate::wire::{Header, ProtId};
+use super::whole::fragment_of;
 use crate::{Message, OpId, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -228,15 +228,4 @@ impl Line {
             Class::Oob => &mut self.oob,
         }
     }
-}
-
-/// The number of the message that `msg` is a fragment of, and which fragment it is.
-pub(crate) fn fragment_of(msg: &Message) -> Option<(i64, i32)> {
-    [ProtId::FRAG2, ProtId::FRAG3, ProtId::FRAG4].into_iter().find_map(|id| {
-        match msg.headers.get(id)? {
-            Header::Frag(f) => Some((f.id, f.frag)),
-            Header::Frag3(f) => Some((i64::from(f.id), f.frag)),
-            _ => None,
-        }
-    })
 }

@@ -9,14 +9,16 @@ mod control;
 mod credits;
 #[cfg(test)]
 mod credits_tests;
+mod debtors;
 mod grants;
 mod line;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub use control::FlowControl;
 
-pub(crate) use line::fragment_of;
+pub(crate) use whole::{RefusedWhole, fragment_of};
 
 use crate::Pool;
 use crate::attributes::{AttrValue, ByteSize};
@@ -53,6 +55,39 @@ impl AttrValue for CreditRequests {
     }
 }
 
+/// What becomes of messages that wait for a member that gives no credit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlowMember {
+    /// They wait until it gives some, or leaves.
+    #[default]
+    Wait,
+    /// A call that waits for `slow_member_timeout` fails, and its message is not sent.
+    Fail,
+    /// The coordinator is asked to exclude a member for which messages waited, and that gave no
+    /// credit at all, for the whole of `slow_member_timeout`.
+    Exclude,
+}
+
+impl AttrValue for SlowMember {
+    const KIND: &'static str = "wait, fail or exclude";
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "wait" => Some(SlowMember::Wait),
+            "fail" => Some(SlowMember::Fail),
+            "exclude" => Some(SlowMember::Exclude),
+            _ => None,
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            SlowMember::Wait => "wait",
+            SlowMember::Fail => "fail",
+            SlowMember::Exclude => "exclude",
+        }
+        .to_string()
+    }
+}
+
 /// What both protocols are configured with, after all precedence rules.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSettings {
@@ -61,11 +96,14 @@ pub struct FlowSettings {
     max_block_time: Duration,
     max_blocked: u64,
     max_blocked_messages: u64,
+    slow: SlowMember,
+    slow_timeout: Duration,
 }
 
 /// The threshold when neither `min_threshold` nor `min_credits` is given.
 const DEFAULT_THRESHOLD: f64 = 0.2;
 const DEFAULT_BLOCK_TIME: Duration = Duration::from_secs(5);
+const DEFAULT_SLOW_TIMEOUT: Duration = Duration::from_secs(30);
 
 macro_rules! flow_config {
     ($name:ident, $protocol:literal, $pool:ident, $doc:literal) => {
@@ -95,6 +133,14 @@ macro_rules! flow_config {
                 max_blocked: ByteSize = ByteSize(2_000_000),
                 /// Messages that may wait for credit inside the layer. Default 2000.
                 max_blocked_messages: u64 = 2000,
+                /// What becomes of messages that wait for a member that gives no credit: they `wait`
+                /// (default), calls `fail` after `slow_member_timeout`, or the coordinator is asked
+                /// to `exclude` the member when it gave none for that long.
+                slow_member: SlowMember = SlowMember::Wait,
+                /// The time of `slow_member`; where that is `exclude`, at least twice
+                /// `max_block_time`, so that the member was asked for credit before.
+                /// Milliseconds, default 30 s.
+                slow_member_timeout: Duration = DEFAULT_SLOW_TIMEOUT,
             }
         }
 
@@ -121,6 +167,17 @@ macro_rules! flow_config {
                 }
             }
 
+            /// The time of the policy for slow members, with its minimum.
+            #[must_use]
+            pub fn effective_slow_timeout(&self) -> Duration {
+                match self.slow_member {
+                    SlowMember::Exclude => {
+                        self.slow_member_timeout.max(self.effective_block_time() * 2)
+                    }
+                    SlowMember::Wait | SlowMember::Fail => self.slow_member_timeout,
+                }
+            }
+
             /// Attributes that another one overrides, each in one sentence.
             #[must_use]
             pub fn overridden(&self) -> Vec<String> {
@@ -137,12 +194,21 @@ macro_rules! flow_config {
                         self.max_block_time
                     ));
                 }
+                let slow = self.effective_slow_timeout();
+                if slow != self.slow_member_timeout {
+                    out.push(alloc::format!(
+                        "slow_member_timeout {:?} raised to {slow:?}: a member is asked for credit \
+                         before it is excluded",
+                        self.slow_member_timeout
+                    ));
+                }
                 out
             }
         }
 
         impl From<$name> for FlowSettings {
             fn from(c: $name) -> Self {
+                let slow_timeout = c.effective_slow_timeout();
                 FlowSettings {
                     pool: Pool::$pool,
                     terms: Terms {
@@ -153,6 +219,8 @@ macro_rules! flow_config {
                     max_block_time: c.effective_block_time(),
                     max_blocked: c.max_blocked.0,
                     max_blocked_messages: c.max_blocked_messages,
+                    slow: c.slow_member,
+                    slow_timeout,
                 }
             }
         }

@@ -10,7 +10,7 @@ use super::requests::NextView;
 use super::{ACKS, BUNDLE, Gms, Role};
 use crate::wire::header::GmsHeader;
 use crate::wire::{Address, Flags, SeqnoPair};
-use crate::{Answer, Cx, Digest, Dir, DropReason, Event, Query, Time, Uuid, View, ViewId};
+use crate::{Answer, Cx, Digest, Dir, DropReason, Event, Query, Time, Uuid, View, ViewId, tag};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -225,6 +225,36 @@ impl Gms {
         }
     }
 
+    fn let_go(&mut self, leaver: Uuid, cx: &mut Cx<'_>) {
+        if self.requests.leave(leaver, cx.now) {
+            self.stop_waiting_for(leaver, cx);
+        }
+    }
+
+    /// Flow control wants these out of the view. Whoever acts as coordinator is asked by the request
+    /// with which members also pass on that others leave; it answers those who leave, so they hear of
+    /// it. JGroups takes such a request only from the leaver itself. Answers for whom the acting
+    /// coordinator is a member of JGroups, which has to be asked otherwise.
+    pub(super) fn ask_to_exclude(&mut self, list: &[Uuid], cx: &mut Cx<'_>) -> Vec<Uuid> {
+        let local = cx.local();
+        let mut others = Vec::new();
+        for m in list.iter().copied() {
+            if m == local || !self.is_member(m) {
+                continue;
+            }
+            let acting = self.latest().and_then(|v| self.requests.first_staying(v, Some(m)));
+            let Some(acting) = acting else { continue };
+            if acting == local {
+                self.let_go(m, cx);
+            } else if tag::is_rgroups(acting) {
+                cx.send_down(payload::leave_request(acting, m));
+            } else {
+                others.push(m);
+            }
+        }
+        others
+    }
+
     /// LEAVE_REQ: of the leaver itself, or passed on by a member that knows of it.
     pub(super) fn receive_leave(&mut self, src: Uuid, h: &GmsHeader, cx: &mut Cx<'_>) {
         let Some(leaver) = h.member.as_ref().and_then(Address::uuid) else {
@@ -242,9 +272,7 @@ impl Gms {
             cx.send_down(payload::leave_response(leaver));
             return;
         }
-        if self.requests.leave(leaver, cx.now) {
-            self.stop_waiting_for(leaver, cx);
-        }
+        self.let_go(leaver, cx);
         if matches!(self.role, Role::Leaving(_)) {
             self.leave_together_with(leaver, cx);
         }

@@ -8,7 +8,7 @@
 
 use super::payload;
 use super::{Gms, LEAVE, Role};
-use crate::{Cx, DropReason, Time, Uuid};
+use crate::{AppEvent, Cx, DropReason, Time, Uuid};
 use alloc::collections::BTreeSet;
 
 /// A leave on its way.
@@ -134,6 +134,14 @@ impl Gms {
     pub(super) fn receive_leave_answer(&mut self, src: Uuid, cx: &mut Cx<'_>) {
         match self.role {
             Role::Leaving(_) => self.finish(true, cx),
+            // Another member had us let go: our application took nothing of what it sent. The
+            // others go on without us, and a merge brings us back.
+            Role::Member | Role::Coordinator if self.is_member(src) => {
+                self.counters.let_go += 1;
+                let reason = "the coordinator let this member go at the request of one that waited \
+                              too long for credit";
+                cx.tell(AppEvent::Rejoining { reason: reason.into() });
+            }
             Role::Idle
             | Role::Discovering
             | Role::Pausing

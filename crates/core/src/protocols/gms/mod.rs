@@ -163,6 +163,8 @@ struct Counters {
     merges_installed: u64,
     held_dropped: u64,
     views_refused: u64,
+    /// How often this member was let go without having asked.
+    let_go: u64,
 }
 
 /// How many excluded members are remembered.
@@ -400,6 +402,13 @@ impl Protocol for Gms {
                 list.iter().for_each(|m| self.requests.unsuspect(*m));
                 Flow::Pass
             }
+            (Dir::Down, Event::Exclude(list)) => {
+                let others = self.ask_to_exclude(list, cx);
+                if !others.is_empty() {
+                    cx.raise(Dir::Down, Event::Exclude(others));
+                }
+                Flow::Stop
+            }
             (Dir::Up, Event::NewerView(from)) => {
                 self.hear_of_newer_view(*from, cx);
                 Flow::Stop
@@ -471,6 +480,7 @@ impl Protocol for Gms {
         out("views_refused", c.views_refused);
         out("held_bytes", self.held.bytes());
         out("held_dropped", c.held_dropped);
+        out("let_go_by_others", c.let_go);
     }
 }
 

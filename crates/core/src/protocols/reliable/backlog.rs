@@ -6,7 +6,7 @@
 //! makes no difference between regular and out-of-band messages, because both need a number.
 
 use crate::event::Room;
-use crate::protocols::flow::fragment_of;
+use crate::protocols::flow::{RefusedWhole, fragment_of};
 use crate::wire::Hints;
 use crate::{
     AppEvent, Cx, Dir, Event, Flow, Message, OpId, Pool, SendRefusal, Time, TimerKey, Trace, Uuid,
@@ -33,8 +33,7 @@ pub(super) struct Backlog {
     lines: BTreeMap<Option<Uuid>, Line>,
     bytes: u64,
     messages: u64,
-    /// The message whose first fragment was refused: the others, which follow at once, go too.
-    refused: Option<i64>,
+    refused: RefusedWhole,
     blockings: u64,
     blocked_time: Duration,
 }
@@ -68,7 +67,7 @@ impl Backlog {
             lines: BTreeMap::new(),
             bytes: 0,
             messages: 0,
-            refused: None,
+            refused: RefusedWhole::default(),
             blockings: 0,
             blocked_time: Duration::ZERO,
         }
@@ -95,21 +94,15 @@ impl Backlog {
         by: impl Fn() -> Vec<Uuid>,
         cx: &mut Cx<'_>,
     ) -> Flow {
-        let fragment = fragment_of(msg);
-        match fragment {
-            Some((id, n)) if n > 0 && self.refused == Some(id) => {
-                cx.discard(msg, SendRefusal::Withdrawn);
-                return Flow::Stop;
-            }
-            Some(_) | None => self.refused = None,
+        if self.refused.takes_too(msg, cx) {
+            return Flow::Stop;
         }
         if room && self.is_empty(dest) {
             return Flow::Pass;
         }
-        let begins_message = fragment.is_none_or(|(_, n)| n == 0);
+        let begins_message = fragment_of(msg).is_none_or(|(_, n)| n == 0);
         if begins_message && msg.hints.contains(Hints::DONT_BLOCK) {
-            self.refused = fragment.map(|(id, _)| id);
-            cx.discard(msg, SendRefusal::WouldBlock { by: by() });
+            self.refused.refuse(msg, SendRefusal::WouldBlock { by: by() }, cx);
             return Flow::Stop;
         }
         if self.is_empty(dest) {

@@ -369,6 +369,18 @@ fn only_who_would_be_coordinator_passes_a_suspicion_up() {
 }
 
 #[test]
+fn who_is_to_be_excluded_is_announced_as_a_suspect_and_not_passed_up() {
+    let mut s = member(&[1, 2, 3]);
+    s.sent();
+    s.event_down(Event::Exclude([id(3)].into()));
+    let headers: Vec<_> =
+        s.sent().iter().filter_map(|m| m.headers.get(ProtId::FD_SOCK2).cloned()).collect();
+    let expected = suspect(FdSock2Kind::Suspect, &[3]);
+    assert_eq!(headers.first(), expected.headers.get(ProtId::FD_SOCK2));
+    assert!(above(&s).is_empty(), "whether it is alive is for others to find out");
+}
+
+#[test]
 fn nothing_is_remembered_of_members_that_left() {
     let mut s = member(&[2, 1, 3]);
     s.arrive(3, suspect(FdSock2Kind::Suspect, &[2]));

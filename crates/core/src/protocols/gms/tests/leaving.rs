@@ -177,3 +177,25 @@ fn survivors_that_missed_the_last_view_of_a_leaver_heal_by_suspicion() {
     c.run(ms(1100));
     assert_eq!(c.seen_by(3), [2, 3]);
 }
+
+#[test]
+fn a_coordinator_of_jgroups_is_told_of_whom_to_exclude_by_failure_detection() {
+    // These identities carry no mark, so all are taken for members of JGroups.
+    let mut c = Cluster::formed(3);
+    let s = c.at(3);
+    s.sent();
+    s.event_down(Event::Exclude([id(2)].into()));
+    assert_eq!(s.sent().iter().filter_map(kind).count(), 0, "it would ignore a request of ours");
+    let below = s.below.lock().unwrap();
+    assert!(below.iter().any(|(_, e)| matches!(e, Event::Exclude(list) if list[..] == [id(2)])));
+}
+
+#[test]
+fn a_coordinator_excludes_on_its_own_account_at_once_and_tells_who_it_was() {
+    let mut c = Cluster::formed(3);
+    c.at(1).event_down(Event::Exclude([id(3), id(77)].into()));
+    c.settle();
+    assert_eq!((c.seen_by(1), c.seen_by(2)), (Vec::from([1, 2]), Vec::from([1, 2])));
+    let told = c.at(3).told();
+    assert!(told.iter().any(|e| matches!(e, AppEvent::Rejoining { .. })), "{told:?}");
+}
