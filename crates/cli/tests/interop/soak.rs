@@ -1,5 +1,8 @@
 //! A long run: two members of each kind send steadily, and every five seconds somebody joins or
 //! leaves. `RGROUPS_SOAK=20m cargo test -p rgroups-cli --test interop soak`
+//!
+//! With RGROUPS_SOAK_CONTROL=1 all of them are Java members: what such a group logs is no fault of
+//! ours.
 
 use crate::matrix::{compared, named};
 use crate::peer::{PATIENCE, Peer};
@@ -11,17 +14,22 @@ use std::time::{Duration, Instant};
 /// Those who stay.
 const STAYERS: [&str; 4] = ["J1", "R1", "J2", "R2"];
 
+/// Those who stay in a group without us.
+const ALL_JAVA: [&str; 4] = ["J1", "J2", "J3", "J4"];
+
 /// A multicast and three unicasts of each, so often and so large.
 const PAUSE_MS: u64 = 20;
 const SIZE: u64 = 500;
 
-/// Somebody joins or leaves this often.
+/// Somebody joins or leaves this often; in a group of Java members alone more often, to see in a
+/// shorter time what they log.
 const CHANGE: Duration = Duration::from_secs(5);
+const CONTROL_CHANGE: Duration = Duration::from_secs(2);
 
 /// Members need a while until their memory says something: Java compiles, pools fill.
 const WARM_UP: Duration = Duration::from_secs(60);
 
-/// Half of the time over TCP, half over UDP.
+/// Half of the time over TCP, half over UDP, or only as RGROUPS_SOAK_STACK says.
 #[test]
 fn soak() {
     let Ok(asked) = std::env::var("RGROUPS_SOAK") else {
@@ -33,16 +41,24 @@ fn soak() {
         (Ok(n), "s") => n,
         _ => panic!("RGROUPS_SOAK={asked}: write 20m or 90s"),
     };
-    for transport in ["tcp", "udp"] {
-        let Some(world) = World::new(transport) else { return };
-        run(&world, Duration::from_secs(seconds / 2));
+    let one = std::env::var("RGROUPS_SOAK_STACK").ok();
+    let stacks: Vec<&str> =
+        ["tcp", "udp"].into_iter().filter(|s| one.as_deref().is_none_or(|o| o == *s)).collect();
+    for stack in &stacks {
+        let Some(world) = World::new(stack) else { return };
+        run(&world, Duration::from_secs(seconds) / stacks.len() as u32);
     }
 }
 
 fn run(world: &World, time: Duration) {
-    let mut table = Table::new(&format!("soak-{}", world.transport));
+    let control = std::env::var_os("RGROUPS_SOAK_CONTROL").is_some_and(|v| v == "1");
+    let (stayers, page, change) = match control {
+        true => (ALL_JAVA, "control", CONTROL_CHANGE),
+        false => (STAYERS, "soak", CHANGE),
+    };
+    let mut table = Table::new(&format!("{page}-{}", world.transport));
     let members: Vec<Peer> = (0u16..)
-        .zip(STAYERS)
+        .zip(stayers)
         .map(|(place, name)| {
             let member = start(world, name, place);
             member.hears("^joined");
@@ -51,16 +67,16 @@ fn run(world: &World, time: Duration) {
         .collect();
     for m in &members {
         m.has_heard("^view 3 ", PATIENCE);
-        let others: Vec<&str> = STAYERS.into_iter().filter(|s| *s != m.name).collect();
+        let others: Vec<&str> = stayers.into_iter().filter(|s| *s != m.name).collect();
         m.told(&format!("steady {PAUSE_MS} {SIZE} {}", others.join(" ")));
     }
     let (mut visitors, mut memory) = (Vec::<Peer>::new(), BTreeMap::<String, Vec<u64>>::new());
     let (began, mut present) = (Instant::now(), false);
     while began.elapsed() < time {
-        let next = Instant::now() + CHANGE;
+        let next = Instant::now() + change;
         match visitors.last().filter(|_| present) {
             Some(visitor) => leaves(visitor),
-            None => visitors.push(visits(world, visitors.len())),
+            None => visitors.push(visits(world, visitors.len(), control)),
         }
         present = !present;
         for m in &members {
@@ -79,13 +95,14 @@ fn run(world: &World, time: Duration) {
     compared(&members, &mut hashes);
     table.line(&format!(
         "{}.xml, {} s: {} stay and send a multicast and three unicasts of {SIZE} bytes every \
-         {PAUSE_MS} ms each; {} others, Java and Rust by turns, join and leave, one change every \
-         {} s. No message is lost, none comes twice or out of order among those who stay.\n",
+         {PAUSE_MS} ms each; {} others{} join and leave, one change every {} s. No message is lost, \
+         none comes twice or out of order among those who stay.\n",
         world.transport,
         time.as_secs(),
-        STAYERS.join(", "),
+        stayers.join(", "),
         visitors.len(),
-        CHANGE.as_secs(),
+        if control { "" } else { ", Java and Rust by turns," },
+        change.as_secs(),
     ));
     table.line("| memory | at first | at last | most |\n|---|---|---|---|");
     for (name, samples) in &memory {
@@ -115,8 +132,8 @@ fn start(world: &World, name: &str, place: u16) -> Peer {
 }
 
 /// Visitors are of both kinds by turns, each at a port of its own for a while.
-fn visits(world: &World, n: usize) -> Peer {
-    let name = format!("{}V{n}", if n.is_multiple_of(2) { 'J' } else { 'R' });
+fn visits(world: &World, n: usize, control: bool) -> Peer {
+    let name = format!("{}V{n}", if control || n.is_multiple_of(2) { 'J' } else { 'R' });
     let visitor = start(world, &name, 4 + n as u16 % 6);
     visitor.hears("^joined");
     visitor

@@ -205,6 +205,10 @@ fn compiled(jgroups: &str) -> &'static PathBuf {
     CLASSES.get_or_init(|| {
         let classes = scratch().join("peer");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/java/Peer.java");
+        let made = |p: &std::path::Path| p.metadata().and_then(|m| m.modified()).ok();
+        if made(&classes.join("Peer.class")) > made(source.as_ref()) {
+            return classes;
+        }
         let mut javac = Command::new("javac");
         javac.args(["-cp", jgroups, "-d"]).arg(&classes).arg(source);
         assert!(javac.status().expect("a JDK is installed").success(), "Peer.java compiles");

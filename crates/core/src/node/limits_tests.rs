@@ -6,7 +6,7 @@ use super::link::{LinkConfig, LinkEvent};
 use super::links::Links;
 use super::mesh::Mesh;
 use super::out::Out;
-use super::{Cast, Port, RawEvent, RawOp};
+use super::{Cast, Closing, Port, RawEvent, RawOp};
 use crate::net::{ConnId, NetEvent, OutFrame, Route};
 use crate::testkit::id;
 use crate::wire::{Body, Frame, FrameBody, Message};
@@ -78,7 +78,7 @@ fn peers_that_do_not_say_who_they_are_are_bounded() {
         links.on_event(Time::ZERO, ev, &mut out, &mut |_| {});
     }
     let third = ConnId(RawOp::ACCEPTED + 2);
-    assert_eq!(out.raw, [RawOp::Close { conn: third, abort: true }]);
+    assert_eq!(out.raw, [RawOp::Close { conn: third, how: Closing::Abort }]);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_stranger_that_claims_our_own_address_is_closed() {
     let mut events = Vec::new();
     let mut sink = |ev: LinkEvent| events.push(ev);
     links.on_event(Time::ZERO, RawEvent::Received { conn, bytes }, &mut out, &mut sink);
-    assert_eq!(out.raw, [RawOp::Close { conn, abort: true }]);
+    assert_eq!(out.raw, [RawOp::Close { conn, how: Closing::Abort }]);
     assert_eq!(events, []);
 }
 
@@ -221,7 +221,11 @@ fn a_connection_that_is_not_used_is_closed_and_made_again_when_it_is_needed() {
     links.on_event(after(17), RawEvent::Written { conn, bytes: 4 }, &mut out, &mut |_| {});
     run(&mut links, after(30), &mut out);
     assert!(!links.is_up(at(1)));
-    assert!(out.raw.contains(&RawOp::Close { conn, abort: false }), "announced: {:?}", out.raw);
+    assert!(
+        out.raw.contains(&RawOp::Close { conn, how: Closing::Orderly }),
+        "announced: {:?}",
+        out.raw
+    );
     assert_eq!(links.deadline(), None);
     links.send(after(40), at(1), Bytes::from_static(b"1234"), &mut out);
     assert!(links.is_busy(at(1)));

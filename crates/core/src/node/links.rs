@@ -292,7 +292,10 @@ impl Links {
             self.establish(now, conn);
         }
         if let Some(why) = end {
-            out.abort(conn);
+            match why {
+                Down::Graceful => out.close_after_peer(conn),
+                Down::Refused | Down::Unreachable | Down::Lost => out.abort(conn),
+            }
             self.lose(now, conn, why, out, sink);
         }
     }

@@ -23,7 +23,7 @@ mod plan_tests;
 pub mod raw;
 
 pub use link::LinkConfig;
-pub use raw::{Bound, Cast, Port, RawEvent, RawOp, TransportKind};
+pub use raw::{Bound, Cast, Closing, Port, RawEvent, RawOp, TransportKind};
 
 use crate::net::{NetEvent, NetOp};
 use crate::{AppEvent, Command, Env, Protocol, Stack, Time, Trace, Uuid};

@@ -1,7 +1,7 @@
 //! What the edge produces: operations for the driver, facts, counters.
 
 use crate::net::ConnId;
-use crate::node::RawOp;
+use crate::node::{Closing, RawOp};
 use crate::{DropReason, Time, Trace};
 use alloc::collections::VecDeque;
 use bytes::Bytes;
@@ -57,13 +57,18 @@ impl Out {
     }
 
     pub(super) fn abort(&mut self, conn: ConnId) {
-        self.raw.push_back(RawOp::Close { conn, abort: true });
+        self.raw.push_back(RawOp::Close { conn, how: Closing::Abort });
+    }
+
+    /// The peer has said goodbye: its end is waited for.
+    pub(super) fn close_after_peer(&mut self, conn: ConnId) {
+        self.raw.push_back(RawOp::Close { conn, how: Closing::AfterPeer });
     }
 
     /// Says goodbye, then closes once that is written.
     pub(super) fn close_gracefully(&mut self, conn: ConnId) {
         self.write(conn, Bytes::from_static(&[0xff, 0xff, 0xff, 0xfb]));
-        self.raw.push_back(RawOp::Close { conn, abort: false });
+        self.raw.push_back(RawOp::Close { conn, how: Closing::Orderly });
     }
 
     /// Reports the counters by name.

@@ -1,7 +1,9 @@
 //! A small deterministic network for tests of nodes: streams and datagrams with random delays,
 //! crashes, restarts on the same address, half-open connections, frozen members.
 
-use super::{Bound, Cast, LinkConfig, Node, NodeEnv, Port, RawEvent, RawOp, TransportKind};
+use super::{
+    Bound, Cast, Closing, LinkConfig, Node, NodeEnv, Port, RawEvent, RawOp, TransportKind,
+};
 use crate::net::{ConnId, NetEvent, NetOp, OutFrame, Route};
 use crate::testkit::{Probe, id};
 use crate::wire::{self, Body, FrameBody};
@@ -372,10 +374,13 @@ impl Net {
                 self.arrive_at(s, e, |conn| RawEvent::Written { conn, bytes: len });
                 self.arrive_at(s, 1 - e, |conn| RawEvent::Received { conn, bytes });
             }
-            RawOp::Close { conn, abort } => {
+            RawOp::Close { conn, how } => {
                 let Some((s, e)) = self.end(i, conn) else { return };
                 self.streams[s][e].open = false;
-                self.arrive_at(s, 1 - e, |conn| RawEvent::Closed { conn, reset: abort });
+                self.arrive_at(s, 1 - e, |conn| RawEvent::Closed {
+                    conn,
+                    reset: how == Closing::Abort,
+                });
             }
             RawOp::Datagram { to: Cast::To(to), bytes } => {
                 let at = self.soon();

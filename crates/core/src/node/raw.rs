@@ -45,6 +45,19 @@ pub enum Cast {
     To(SocketAddr),
 }
 
+/// How a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// After what is queued was written.
+    Orderly,
+    /// The peer has announced its end. What is queued is dropped, what arrives is not reported, and
+    /// our end follows the peer's: JGroups logs an error when a connection ends, or is reset,
+    /// between its announcement and its own end.
+    AfterPeer,
+    /// At once; what is queued is dropped.
+    Abort,
+}
+
 /// What a node wants its driver to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawOp {
@@ -74,12 +87,12 @@ pub enum RawOp {
         /// What to write; shared among all peers of a multicast.
         bytes: Bytes,
     },
-    /// Close a connection after what is queued was written (`abort == false`), or at once.
+    /// Close a connection.
     Close {
         /// The connection.
         conn: ConnId,
-        /// Drop what is queued.
-        abort: bool,
+        /// When and how.
+        how: Closing,
     },
     /// The node is done: write out what is queued within a moment, then close everything.
     Finished,

@@ -274,7 +274,7 @@ impl Net {
                 self.streams.connect(conn, port, to, self.faults.blocks_stream(to));
             }
             RawOp::Write { conn, bytes } => self.streams.write(conn, bytes, &mut self.counters),
-            RawOp::Close { conn, abort } => self.streams.close(conn, abort),
+            RawOp::Close { conn, how } => self.streams.close(conn, how),
             RawOp::Finished => self.streams.finish(),
         }
     }

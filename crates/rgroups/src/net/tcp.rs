@@ -12,7 +12,7 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rgroups_core::net::ConnId;
-use rgroups_core::node::{Port, RawEvent, RawOp};
+use rgroups_core::node::{Closing, Port, RawEvent, RawOp};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -384,19 +384,21 @@ impl Streams {
         }
     }
 
-    pub(crate) fn close(&mut self, id: ConnId, abort: bool) {
+    pub(crate) fn close(&mut self, id: ConnId, how: Closing) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        match conn.phase {
-            Phase::Open if !abort => {
-                conn.phase = Phase::Draining { until: Instant::now() + DRAIN, ended: false };
+        let until = Instant::now() + DRAIN;
+        match (conn.phase, how) {
+            (Phase::Open, Closing::Orderly) => {
+                conn.phase = Phase::Draining { until, ended: false };
                 self.dirty.insert(id);
             }
-            Phase::Draining { .. } if !abort => {}
-            Phase::Open
-            | Phase::Draining { .. }
-            | Phase::Connecting { .. }
-            | Phase::Swallowed { .. }
-            | Phase::Muted { .. } => {
+            (Phase::Open, Closing::AfterPeer) => {
+                conn.drop_queue();
+                conn.phase = Phase::Draining { until, ended: true };
+            }
+            (Phase::Draining { .. }, Closing::Orderly | Closing::AfterPeer) => {}
+            (Phase::Open | Phase::Draining { .. }, Closing::Abort)
+            | (Phase::Connecting { .. } | Phase::Swallowed { .. } | Phase::Muted { .. }, _) => {
                 self.remove(id);
             }
         }
@@ -409,7 +411,7 @@ impl Streams {
         }
         let ids: Vec<ConnId> = self.conns.keys().copied().collect();
         for id in ids {
-            self.close(id, false);
+            self.close(id, Closing::Orderly);
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) const READ_CHUNK: usize = 256 * 1024;
 const COPY_BELOW: usize = 4096;
 
 /// What a connection is doing.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Phase {
     /// We called, and wait for the answer until then.
     Connecting { until: Instant },
@@ -27,8 +27,9 @@ pub(crate) enum Phase {
     Open,
     /// A fault: what is written and read vanishes until then, when the connection breaks.
     Muted { until: Instant },
-    /// The node is done with it: the queue is written out, then the end of the stream, then we
-    /// wait for the peer's end until then. Closing at once could destroy what is in flight.
+    /// The node is done with it: the queue is written out, then the end of the stream unless it
+    /// has `ended` or is to end after the peer's, then we wait for the peer's end until then.
+    /// Closing at once could destroy what is in flight.
     Draining { until: Instant, ended: bool },
 }
 
@@ -89,6 +90,12 @@ impl Conn {
         }
     }
 
+    /// Nothing of what waits is written any more.
+    pub(crate) fn drop_queue(&mut self) {
+        self.queue.clear();
+        self.queued = 0;
+    }
+
     /// Whether the kernel takes bytes, as far as we know.
     pub(crate) fn set_writable(&mut self) {
         self.writable = true;
@@ -107,8 +114,7 @@ impl Conn {
             Phase::Open | Phase::Draining { .. } => {}
             Phase::Connecting { .. } | Phase::Swallowed { .. } => return Ok(0),
             Phase::Muted { .. } => {
-                self.queue.clear();
-                self.queued = 0;
+                self.drop_queue();
                 return Ok(0);
             }
         }

@@ -3,7 +3,7 @@ use super::udp::UdpPlan;
 use super::*;
 use bytes::Bytes;
 use rgroups_core::net::ConnId;
-use rgroups_core::node::Port;
+use rgroups_core::node::{Closing, Port};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const LOOPBACK: Place = Place { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), scope: 0 };
@@ -202,7 +202,7 @@ fn an_orderly_close_writes_the_queue_first() {
     a.apply(RawOp::Connect { conn, port: Port::Monitor, to });
     assert!(run(&mut a, &mut b, |of_a, _| of_a.contains(&RawEvent::Connected { conn })));
     a.apply(RawOp::Write { conn, bytes: Bytes::from(vec![1; 3_000_000]) });
-    a.apply(RawOp::Close { conn, abort: false });
+    a.apply(RawOp::Close { conn, how: Closing::Orderly });
     let mut bytes = 0;
     assert!(run(&mut a, &mut b, |_, of_b| {
         let len =
@@ -212,6 +212,37 @@ fn an_orderly_close_writes_the_queue_first() {
     }));
     assert_eq!(bytes, 3_000_000);
     assert!(run(&mut a, &mut b, |_, _| true) && a.is_flushed());
+}
+
+#[test]
+fn a_connection_that_the_peer_has_announced_to_close_ends_after_the_peer() {
+    let (mut a, mut b) = (tcp(), tcp());
+    let conn = ConnId(7);
+    let to = b.bound().monitor.expect("listens");
+    a.apply(RawOp::Connect { conn, port: Port::Monitor, to });
+    a.apply(RawOp::Write { conn, bytes: Bytes::from_static(b"the end comes") });
+    let mut theirs = None;
+    assert!(run(&mut a, &mut b, |of_a, of_b| {
+        theirs = of_b.iter().find_map(|e| match e {
+            RawEvent::Received { conn, .. } => Some(*conn),
+            _ => None,
+        });
+        theirs.is_some() && of_a.contains(&RawEvent::Connected { conn })
+    }));
+    b.apply(RawOp::Close { conn: theirs.expect("accepted"), how: Closing::AfterPeer });
+    a.apply(RawOp::Write { conn, bytes: Bytes::from_static(b"one more word") });
+    let ended = |of_a: &[RawEvent]| of_a.iter().any(|e| matches!(e, RawEvent::Closed { .. }));
+    let began = Instant::now();
+    assert!(run(&mut a, &mut b, |of_a, _| {
+        assert!(!ended(of_a), "its end does not come before ours");
+        began.elapsed() > Duration::from_millis(200)
+    }));
+    a.apply(RawOp::Close { conn, how: Closing::Orderly });
+    let began = Instant::now();
+    while !(a.is_flushed() && b.is_flushed()) {
+        assert!(began.elapsed() < Duration::from_millis(500), "the end is not waited for");
+        run(&mut a, &mut b, |_, _| true);
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::filter_stream::filter_frames;
 use crate::network::{Host, Network};
 use bytes::Bytes;
 use rgroups_core::net::ConnId;
-use rgroups_core::node::{Port, RawEvent, RawOp};
+use rgroups_core::node::{self, Port, RawEvent, RawOp};
 use rgroups_core::{Duration, Rng, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -197,9 +197,12 @@ impl Streams {
         match op {
             RawOp::Connect { conn, port, to } => self.connect((host, life), conn, port, to, around),
             RawOp::Write { conn, bytes } => self.write(life, conn, bytes, around),
-            RawOp::Close { conn, abort } => {
+            RawOp::Close { conn, how } => {
                 if let Some(&(id, end)) = self.ends.get(&(life, conn)) {
-                    let how = if abort { Closing::Abort } else { Closing::Orderly };
+                    let how = match how {
+                        node::Closing::Orderly | node::Closing::AfterPeer => Closing::Orderly,
+                        node::Closing::Abort => Closing::Abort,
+                    };
                     self.close(id, end, how, around);
                 }
             }

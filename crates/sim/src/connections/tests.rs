@@ -135,7 +135,7 @@ fn an_orderly_close_arrives_after_all_bytes() {
     let mut t = Pair::new();
     t.connect();
     t.write(b"last words");
-    t.op(A, LIFE_A, RawOp::Close { conn: CONN, abort: false });
+    t.op(A, LIFE_A, RawOp::Close { conn: CONN, how: node::Closing::Orderly });
     t.run(SECOND);
     assert_eq!(t.received(), b"last words");
     assert!(matches!(t.told.last(), Some((LIFE_B, RawEvent::Closed { reset: false, .. }))));
@@ -147,7 +147,7 @@ fn an_abort_is_a_reset_at_the_other_side() {
     let mut t = Pair::new();
     t.connect();
     t.run(SECOND);
-    t.op(A, LIFE_A, RawOp::Close { conn: CONN, abort: true });
+    t.op(A, LIFE_A, RawOp::Close { conn: CONN, how: node::Closing::Abort });
     t.run(SECOND);
     assert!(t.was_told(LIFE_B, |e| matches!(e, RawEvent::Closed { reset: true, .. })));
 }

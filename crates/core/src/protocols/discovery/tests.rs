@@ -110,14 +110,16 @@ fn nobody_answers_and_the_wait_ends_once_with_nothing() {
 }
 
 #[test]
-fn a_request_without_answer_is_repeated_once_at_half_time() {
+fn a_request_without_answer_is_repeated_until_the_wait_is_over() {
     let mut s = member(1, ping());
     join(&mut s);
     assert_eq!(sent(&mut s).len(), 1);
-    s.run(ms(499));
+    s.run(ms(124));
     assert_eq!(sent(&mut s).len(), 0);
-    s.run(ms(501));
-    assert_eq!(sent(&mut s).len(), 1);
+    s.run(ms(875));
+    assert_eq!(sent(&mut s).len(), 7);
+    s.run(ms(5_000));
+    assert_eq!(sent(&mut s).len(), 0);
 }
 
 #[test]
