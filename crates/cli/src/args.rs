@@ -141,13 +141,14 @@ pub(crate) struct JoinArgs {
     /// Logical name of this member; default: host name and a number.
     #[arg(short, long)]
     pub(crate) name: Option<String>,
-    /// TCP: where to look for members; default 127.0.0.1:7800.
-    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    /// TCP: where to look for members, such as 192.0.2.7:7800 or 192.0.2.7[7800]; with commas;
+    /// default 127.0.0.1:7800.
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = stack::host)]
     pub(crate) hosts: Vec<SocketAddr>,
     /// Filled in from the global options.
     #[arg(skip)]
     pub(crate) stack: StackArgs,
-    /// Give up joining after this time.
+    /// Give up joining after this time. It does not end a wait for messages.
     #[arg(long, value_parser = duration, default_value = "60s", value_name = "TIME")]
     pub(crate) timeout: Duration,
 }
@@ -184,7 +185,7 @@ pub(crate) struct UpArgs {
     /// Cluster name.
     #[arg(long, default_value = "demo")]
     pub(crate) cluster: String,
-    /// Stop by itself after this time.
+    /// Stop by itself after this time (20s, 2m; a bare number is seconds).
     #[arg(long = "for", value_parser = duration, value_name = "TIME")]
     pub(crate) duration: Option<Duration>,
     /// Every member multicasts one message per this time; 0 = none.
@@ -353,7 +354,7 @@ pub(crate) struct RecvArgs {
     /// Stop after so many messages.
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// Stop after this time.
+    /// Stop after this time (20s, 2m; a bare number is seconds).
     #[arg(long = "for", value_parser = duration, value_name = "TIME")]
     pub(crate) duration: Option<Duration>,
     /// Write the payload of the messages to this file, one after the other.
@@ -434,8 +435,9 @@ pub(crate) struct DoctorArgs {
     /// The transport preset.
     #[arg(long, value_enum, default_value_t = Transport::Udp, env = "RGROUPS_TRANSPORT")]
     pub(crate) transport: Transport,
-    /// TCP: where to look for members; default 127.0.0.1:7800.
-    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    /// TCP: where to look for members, such as 192.0.2.7:7800 or 192.0.2.7[7800]; with commas;
+    /// default 127.0.0.1:7800.
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = stack::host)]
     pub(crate) hosts: Vec<SocketAddr>,
     /// Filled in from the global options.
     #[arg(skip)]

@@ -108,8 +108,12 @@ fn explain(what: Option<&str>, config: &Config, json: bool) -> Result<u8, Failur
     if let Some(p) = protocol {
         if !config.protocols().iter().any(|n| n.eq_ignore_ascii_case(p)) {
             let default = ProtocolConfig::named(p).ok_or_else(|| {
-                Failure::config(format!("there is no protocol {p:?}"))
-                    .hint("all protocols: rgroups config protocols")
+                let of = all.iter().find(|s| s.attribute.eq_ignore_ascii_case(p));
+                let hint = match of {
+                    Some(s) => format!("{}.{} is an attribute", s.protocol, s.attribute),
+                    None => "all protocols: rgroups config protocols".to_owned(),
+                };
+                Failure::config(format!("there is no protocol {p:?}")).hint(hint)
             })?;
             let plan = rgroups::core::plan::StackPlan::new([default]);
             all = Config::from_plan(plan).explain();

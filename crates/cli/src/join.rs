@@ -2,8 +2,10 @@
 
 use crate::args::{JoinArgs, StackArgs, Transport};
 use crate::failure::Failure;
+use crate::output;
 use rgroups::{Channel, Config, ConfigLoader, ConnectError, Diagnose, Events};
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// The file, or else the preset of the transport, with the user's settings.
 pub(crate) fn config(
@@ -15,6 +17,10 @@ pub(crate) fn config(
     let Some(file) = &stack.config else {
         return loader.apply(preset(transport, hosts)?).map_err(|e| Failure::config_error(&e));
     };
+    if file.ends_with(".xml") && !Path::new(file).exists() {
+        let name = output::escaped(file);
+        tracing::warn!("there is no file {name} here: taking the preset of that name");
+    }
     let config = loader.load(file).map_err(|e| Failure::config_error(&e))?;
     if hosts.is_empty() || !config.protocols().contains(&"TCPPING") {
         return Ok(config);

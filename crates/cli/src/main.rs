@@ -30,7 +30,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse().spread();
     cli.global.color.apply();
-    start_log(cli.global.log.as_deref());
+    start_log(cli.global.log.as_deref().unwrap_or(default_log(&cli.command)));
     let outcome = run(&cli);
     match outcome {
         Ok(code) => ExitCode::from(code),
@@ -80,8 +80,30 @@ fn block_on(command: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Fa
     outcome
 }
 
-fn start_log(filter: Option<&str>) {
-    let filter = tracing_subscriber::EnvFilter::new(filter.unwrap_or("warn"));
+/// Whoever joins by hand wants to know that nobody else was found.
+fn default_log(command: &Command) -> &'static str {
+    match command {
+        Command::Chat(_)
+        | Command::Send(_)
+        | Command::Recv(_)
+        | Command::View(_)
+        | Command::State(_) => "warn,rgroups::founded=info",
+        Command::Up(_)
+        | Command::UpCtl(_)
+        | Command::UpMember(_)
+        | Command::Config(_)
+        | Command::Decode(_)
+        | Command::Doctor(_)
+        | Command::Probe(_)
+        | Command::Sim(_)
+        | Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Version => "warn",
+    }
+}
+
+fn start_log(filter: &str) {
+    let filter = tracing_subscriber::EnvFilter::new(filter);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -20,6 +20,10 @@ pub(crate) fn completions(shell: Shell) -> Result<u8, Failure> {
 pub(crate) fn pages(dir: &Path, json: bool) -> Result<u8, Failure> {
     let mut command = Cli::command();
     command.build();
+    std::fs::create_dir_all(dir).map_err(|e| {
+        let dir = output::escaped(&dir.to_string_lossy());
+        Failure::run(format!("cannot make the directory {dir}: {e}"))
+    })?;
     let mut written = Vec::new();
     page(&command, "rgroups", dir, &mut written)?;
     if json {
@@ -36,7 +40,7 @@ fn page(c: &Command, name: &str, dir: &Path, written: &mut Vec<String>) -> Resul
     let rendered = clap_mangen::Man::new(c.clone()).title(name.to_uppercase()).render(&mut text);
     rendered.and_then(|()| std::fs::write(&file, text)).map_err(|e| {
         let file = output::escaped(&file.to_string_lossy());
-        Failure::run(format!("cannot write {file}: {e}")).hint("the directory must exist")
+        Failure::run(format!("cannot write {file}: {e}"))
     })?;
     written.push(output::escaped(&file.to_string_lossy()));
     for sub in c.get_subcommands().filter(|s| !s.is_hide_set() && s.get_name() != "help") {

@@ -80,7 +80,11 @@ async fn send_all(
         done = work => done?,
         closed = drain => closed?,
     };
-    summary(json, &sent, began, code == 0);
+    let others = match &a.to {
+        None => ch.view().members().len().saturating_sub(1),
+        Some(_) => 1,
+    };
+    summary(json, &sent, began, (code == 0).then_some(others));
     Ok(code)
 }
 
@@ -165,7 +169,8 @@ async fn confirm(a: &SendArgs, ch: &Channel, to: Option<Address>) -> Result<u8, 
     }
 }
 
-fn summary(json: bool, sent: &Sent, began: Instant, confirmed: bool) {
+/// `confirmed`: by how many others, if they did confirm.
+fn summary(json: bool, sent: &Sent, began: Instant, confirmed: Option<usize>) {
     let took = began.elapsed();
     let hash: String = sent.hash.clone().finalize().iter().map(|b| format!("{b:02x}")).collect();
     if json {
@@ -173,7 +178,7 @@ fn summary(json: bool, sent: &Sent, began: Instant, confirmed: bool) {
             "summary",
             json!({
                 "messages": sent.messages, "bytes": sent.bytes, "sha256": hash,
-                "confirmed": confirmed, "seconds": took.as_secs_f64(), "peak_memory": output::peak_memory(),
+                "confirmed": confirmed.is_some(), "others": confirmed, "seconds": took.as_secs_f64(), "peak_memory": output::peak_memory(),
             }),
         );
     } else {
@@ -182,10 +187,16 @@ fn summary(json: bool, sent: &Sent, began: Instant, confirmed: bool) {
 }
 
 /// The summary for people. It claims a confirmation only where there was one.
-fn told(sent: &Sent, confirmed: bool, seconds: f64, hash: &str) -> String {
-    let by_all = if confirmed { ", confirmed by all" } else { "" };
+fn told(sent: &Sent, confirmed: Option<usize>, seconds: f64, hash: &str) -> String {
+    let by = match confirmed {
+        None => String::new(),
+        Some(0) => ", to nobody: no other member is there".to_owned(),
+        Some(1) => ", confirmed by the other member".to_owned(),
+        Some(n) => format!(", confirmed by all {n} others"),
+    };
+    let what = if sent.messages == 1 { "message" } else { "messages" };
     format!(
-        "sent {} messages, {} bytes in {seconds:.2} s{by_all}; sha256 {hash}",
+        "sent {} {what}, {} bytes in {seconds:.2} s{by}; sha256 {hash}",
         sent.messages, sent.bytes
     )
 }
@@ -197,7 +208,8 @@ mod tests {
     #[test]
     fn a_missing_confirmation_is_not_claimed() {
         let sent = Sent { messages: 2, bytes: 6, ..Sent::default() };
-        assert!(!told(&sent, false, 1.0, "00").contains("confirmed"));
-        assert!(told(&sent, true, 1.0, "00").contains("confirmed by all"));
+        assert!(!told(&sent, None, 1.0, "00").contains("confirmed"));
+        assert!(!told(&sent, Some(0), 1.0, "00").contains("confirmed"));
+        assert!(told(&sent, Some(2), 1.0, "00").contains("confirmed by all 2 others"));
     }
 }

@@ -102,7 +102,7 @@ fn leaves_are_quick(net: &Net, late: &mut Late) {
     }
     let ended = a.end(PATIENCE);
     late.check("leave", began.elapsed(), LEAVE_WITHIN);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert_eq!((ended.code, ended.complaints().as_str()), (Some(0), ""));
     m[1].write("still here");
     m[0].find(PATIENCE, says("C", "still here"));
 
@@ -111,7 +111,7 @@ fn leaves_are_quick(net: &Net, late: &mut Late) {
     let (at, _) = m[0].view(PATIENCE, &["B"]);
     late.check("view after a leave", at - began, LEAVE_WITHIN);
     let ended = m.remove(1).end(PATIENCE);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(143), ""));
+    assert_eq!((ended.code, ended.complaints().as_str()), (Some(143), ""));
     m[0].signal("INT");
     assert_eq!(m.remove(0).end(PATIENCE).code, Some(130));
 }

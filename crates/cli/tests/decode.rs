@@ -223,6 +223,7 @@ fn what_is_neither_a_file_nor_hex_says_so() {
     let ended = run(&["decode", "2946zz"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("'z' at position 4 is not a hex digit"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("nor is there a file 2946zz"), "{}", ended.stderr);
 }
 
 #[test]

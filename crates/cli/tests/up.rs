@@ -56,7 +56,8 @@ impl Drop for Up {
 fn partition_and_heal(net: &Net, test: &str) {
     let mut up = Up::start(net, test, &[]);
     up.view("C", &["A", "B", "C"]);
-    up.obeys(&["partition", "A,B", "/", "C"]);
+    let cut = up.obeys(&["partition", "A,B", "/", "C"]);
+    assert_eq!(cut["data"]["views"].as_array().map(Vec::len), Some(2), "{cut}");
     let mut alone = false;
     let mut pair = 0;
     while !alone || pair < 2 {

@@ -284,3 +284,17 @@ fn every_attribute_of_jgroups_is_read_or_known_to_be_without_meaning() {
     }
     assert_eq!(unknown, [""; 0]);
 }
+
+/// The first block of that language in the documentation.
+fn documented(language: &str) -> &'static str {
+    let page = include_str!("../../../docs/configuration.md");
+    let block = page.split_once(&format!("```{language}\n")).expect("it is there").1;
+    block.split_once("```").expect("it ends").0
+}
+
+#[test]
+fn the_stack_that_the_documentation_shows_is_sound() {
+    let config = loader().load_xml(documented("xml")).expect("it loads");
+    assert!(config.report().findings().is_empty(), "{}", config.report());
+    assert_eq!(value(&config, "UDP", "mcast_port"), "45600");
+}

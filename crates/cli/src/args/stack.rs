@@ -2,6 +2,7 @@
 
 use super::{Cli, Command, StateAction};
 use clap::{Args, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 
 /// Which stack, and what comes on top of it.
 #[derive(Clone, Debug, Default, Args)]
@@ -20,6 +21,16 @@ pub(crate) struct StackArgs {
     /// MFC.max_credits=2M`); may be repeated.
     #[arg(short = 'D', global = true, value_name = "NAME=VALUE")]
     pub(crate) define: Vec<String>,
+}
+
+/// A host with its port, as people or as JGroups' files write it.
+pub(super) fn host(text: &str) -> Result<SocketAddr, String> {
+    let brackets = text.strip_suffix(']').and_then(|t| t.rsplit_once('['));
+    let parsed = match brackets {
+        Some((ip, port)) => format!("{ip}:{port}").parse(),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected an address with its port, such as 192.0.2.7:7800".to_owned())
 }
 
 impl Cli {

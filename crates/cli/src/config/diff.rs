@@ -109,7 +109,7 @@ fn values(a: &Config, b: &Config) -> Vec<Difference> {
         b.iter().find(|t| t.protocol == s.protocol && t.attribute == s.attribute).cloned()
     };
     let differing = |s: Setting| {
-        let t = counterpart(&s).filter(|t| t.value != s.value)?;
+        let t = counterpart(&s).filter(|t| in_effect(t) != in_effect(&s))?;
         let alike = ALIKE.iter().find(|(p, a, _)| *p == s.protocol && *a == s.attribute);
         Some(Difference {
             breaks: alike.is_some(),
@@ -120,4 +120,12 @@ fn values(a: &Config, b: &Config) -> Vec<Difference> {
         })
     };
     a.explain().into_iter().filter_map(differing).collect()
+}
+
+/// The value that an attribute without one has in the end.
+fn in_effect(s: &Setting) -> &str {
+    match (s.protocol.as_str(), s.attribute.as_str(), s.value.as_str()) {
+        ("UDP", "mcast_addr", "") => "239.8.8.8",
+        (_, _, value) => value,
+    }
 }

@@ -58,7 +58,7 @@ pub(crate) fn run(a: &DecodeArgs, json: bool) -> Result<u8, Failure> {
             Err(Failure::run(format!("there is no file {}", output::escaped(input)))
                 .hint(format!("and it is not hex: {}", e.message())))
         }
-        Err(e) => Err(e),
+        Err(e) => Err(e.hint(format!("nor is there a file {}", output::escaped(input)))),
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) fn run(a: &ProbeArgs, json: bool) -> Result<u8, Failure> {
         let counts = json!({"answers": answers.len(), "shown": shown.len()});
         output::object("summary", counts);
     } else {
-        output::line(&format!("{} answers, {} shown", answers.len(), shown.len()));
+        let what = if answers.len() == 1 { "answer" } else { "answers" };
+        output::line(&format!("{} {what}, {} shown", answers.len(), shown.len()));
     }
     if answers.is_empty() {
         return Err(Failure::join(format!("nobody answered within {:?}", a.timeout)).hint(

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// A request may take this long: `heal` waits for the merge view.
+/// A request may take this long: `partition` and `heal` wait for the views.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// What `up-ctl` asks for.

@@ -23,8 +23,16 @@ const SHOW_TRAFFIC: Duration = Duration::from_secs(2);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client of the control socket may take for its answer when the cluster stops.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
-/// How long `heal` may wait for one view everywhere.
-const HEAL_WITHIN: Duration = Duration::from_secs(50);
+/// How long `partition` and `heal` may wait for the views.
+const VIEWS_WITHIN: Duration = Duration::from_secs(50);
+
+/// Somebody waits until each group of members has a view of its own.
+struct Expected {
+    since: Instant,
+    /// `None`: all members that run, in one group.
+    groups: Option<Vec<Vec<String>>>,
+    tell: oneshot::Sender<Reply>,
+}
 
 /// What is known of one member.
 struct Known {
@@ -66,7 +74,7 @@ struct Parent {
     members: BTreeMap<String, Known>,
     reports: mpsc::Sender<(String, Report)>,
     shown: Vec<String>,
-    healing: Option<(Instant, oneshot::Sender<Reply>)>,
+    expected: Option<Expected>,
     json: bool,
     traffic: (u64, u64),
 }
@@ -93,7 +101,7 @@ pub(crate) async fn run(a: &UpArgs, json: bool) -> Result<u8, Failure> {
         members: BTreeMap::new(),
         reports,
         shown: Vec::new(),
-        healing: None,
+        expected: None,
         json,
         traffic: (0, 0),
     };
@@ -242,7 +250,7 @@ impl Parent {
                 () = &mut end => return Ok(0),
                 code = signals.next() => return Ok(code),
             }
-            self.check_healed();
+            self.check_views();
         }
     }
 
@@ -343,15 +351,17 @@ impl Parent {
             Request::Kill { member } => self.kill(&member),
             Request::Leave { member } => self.leave(&member).await,
             Request::Add { member } => self.add(member),
-            Request::Partition { groups } => self.partition(&groups).await,
             Request::Status => self.status(),
             Request::Stop => done("stopping"),
+            Request::Partition { groups } => match self.partition(&groups).await {
+                Ok(()) => return self.expect(Some(groups), tell),
+                Err(refused) => refused,
+            },
             Request::Heal => {
                 for m in self.members.values() {
                     m.host.order(Order::Block { peers: Vec::new() }).await;
                 }
-                self.healing = Some((Instant::now(), tell));
-                return;
+                return self.expect(None, tell);
             }
         };
         let _ = tell.send(reply);
@@ -405,11 +415,17 @@ impl Parent {
     }
 
     /// Members that are named in no group stay with everybody.
-    async fn partition(&mut self, groups: &[Vec<String>]) -> Reply {
+    /// Answers as soon as the views are there. Whoever waited for others hears that they will not be.
+    fn expect(&mut self, groups: Option<Vec<Vec<String>>>, tell: oneshot::Sender<Reply>) {
+        let expected = Expected { since: Instant::now(), groups, tell };
+        if let Some(before) = self.expected.replace(expected) {
+            let _ = before.tell.send(refuse("another partition or heal came before the views"));
+        }
+    }
+
+    async fn partition(&mut self, groups: &[Vec<String>]) -> Result<(), Reply> {
         for name in groups.iter().flatten() {
-            if let Err(r) = self.running(name) {
-                return r;
-            }
+            self.running(name)?;
         }
         for (i, group) in groups.iter().enumerate() {
             let others: Vec<SocketAddr> = groups
@@ -425,8 +441,7 @@ impl Parent {
                 }
             }
         }
-        let names: Vec<String> = groups.iter().map(|g| g.join(",")).collect();
-        done(format!("cut: {}", names.join(" / ")))
+        Ok(())
     }
 
     fn status(&self) -> Reply {
@@ -443,29 +458,41 @@ impl Parent {
         Reply { ok: true, text: text.trim_end().to_owned(), data: data.into() }
     }
 
-    /// Whether `heal` can be answered: every running member has the same view.
-    fn check_healed(&mut self) {
-        let Some((since, _)) = &self.healing else { return };
-        let took = since.elapsed();
-        let mut views = self.members.values().filter(|m| m.state == State::Member).map(|m| &m.view);
-        let first = views.next().cloned().flatten();
-        let n = self.members.values().filter(|m| m.state == State::Member).count();
-        let agreed =
-            first.as_ref().is_some_and(|v| v.members.len() == n) && views.all(|v| *v == first);
-        let reply = match first {
-            Some(v) if agreed => {
-                let text = format!("one view after {:.1} s: {}", took.as_secs_f64(), v.text);
-                let data = json!({"seconds": took.as_secs_f64(), "view": v.text, "merge": v.merge});
+    /// Whether `partition` or `heal` can be answered: all members of each group have the same view,
+    /// of as many members.
+    fn check_views(&mut self) {
+        let Some(expected) = &self.expected else { return };
+        let seconds = expected.since.elapsed().as_secs_f64();
+        let groups: Vec<Vec<&Known>> = match &expected.groups {
+            Some(groups) => groups.iter().map(|g| self.members_among(Some(g))).collect(),
+            None => vec![self.members_among(None)],
+        };
+        let views: Option<Vec<&SeenView>> =
+            groups.iter().filter(|g| !g.is_empty()).map(|g| common_view(g)).collect();
+        let reply = match views {
+            Some(views) if !views.is_empty() => {
+                let texts: Vec<&str> = views.iter().map(|v| v.text.as_str()).collect();
+                let many = if views.len() == 1 { "one view" } else { "a view on each side" };
+                let text = format!("{many} after {seconds:.1} s: {}", texts.join(" / "));
+                let data = json!({"seconds": seconds, "view": texts[0], "views": texts,
+                    "merge": views[0].merge});
                 Reply { ok: true, text, data }
             }
-            Some(_) | None if took > HEAL_WITHIN => {
-                refuse(format!("no common view after {} s; see `up-ctl status`", took.as_secs()))
-            }
+            Some(_) | None if seconds > VIEWS_WITHIN.as_secs_f64() => refuse(format!(
+                "not everybody has its view after {seconds:.0} s; see `up-ctl status`"
+            )),
             Some(_) | None => return,
         };
-        if let Some((_, tell)) = self.healing.take() {
-            let _ = tell.send(reply);
+        if let Some(expected) = self.expected.take() {
+            let _ = expected.tell.send(reply);
         }
+    }
+
+    /// Those of `names`, or of all, that are in the group.
+    fn members_among(&self, names: Option<&Vec<String>>) -> Vec<&Known> {
+        let wanted = |n: &String| names.is_none_or(|names| names.contains(n));
+        let of_group = self.members.iter().filter(|(n, m)| m.state == State::Member && wanted(n));
+        of_group.map(|(_, m)| m).collect()
     }
 
     /// Lets every member leave; whoever takes too long, or a second signal, ends it at once.
@@ -490,6 +517,13 @@ impl Parent {
         }
         Ok(())
     }
+}
+
+/// The view that all of these have, and nobody else.
+fn common_view<'a>(members: &[&'a Known]) -> Option<&'a SeenView> {
+    let first = members.first()?.view.as_ref()?;
+    let agreed = members.iter().all(|m| m.view.as_ref() == Some(first));
+    (agreed && first.members.len() == members.len()).then_some(first)
 }
 
 fn letter(i: u8) -> String {

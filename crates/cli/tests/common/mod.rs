@@ -101,6 +101,13 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+impl Ended {
+    /// What it said beside its data, but for that it founded its group.
+    pub(crate) fn complaints(&self) -> String {
+        self.stderr.lines().filter(|l| !l.contains("RG0302")).collect()
+    }
+}
+
 impl Proc {
     pub(crate) fn start(args: &[&str]) -> Proc {
         Self::start_in(args, &[])

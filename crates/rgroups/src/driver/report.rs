@@ -85,6 +85,8 @@ pub(crate) fn founded(shared: &Shared, node: &Node, place: SocketAddr, how: &str
         some => format!("; heard {} (not ours)", some.join(", ")),
     };
     tracing::info!(
+        // A target of its own, so that programs can show this line and no other.
+        target: "rgroups::founded",
         cluster,
         member,
         code = "RG0302",
