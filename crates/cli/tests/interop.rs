@@ -18,6 +18,8 @@ mod member;
 mod pairs;
 #[path = "interop/peer.rs"]
 mod peer;
+#[path = "interop/shipped.rs"]
+mod shipped;
 #[path = "interop/soak.rs"]
 mod soak;
 #[path = "interop/strangers.rs"]

@@ -86,7 +86,8 @@ pub(crate) fn obey_orders() {
 
 /// JGroups' own file, with the properties that it asks for, as its members get them too.
 fn config(words: &[&str]) -> Config {
-    let udp = words[0].contains("udp");
+    let file = std::path::Path::new(words[0]).file_name().and_then(|f| f.to_str());
+    let udp = !file.is_some_and(|f| f.starts_with("tcp"));
     let transport = if udp { "UDP" } else { "TCP" };
     let loader = ConfigLoader::new().without_environment().set(transport, "bind_addr", "127.0.0.1");
     let loader = match udp {

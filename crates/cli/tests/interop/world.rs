@@ -21,7 +21,7 @@ const PORTS: u16 = 10;
 pub(crate) struct World {
     /// `udp` or `tcp`.
     pub(crate) transport: &'static str,
-    /// The file of JGroups: `udp`, `tcp`, `udp-new` or `tcp-new`.
+    /// The file of JGroups, e.g. `udp-new`.
     pub(crate) stack: &'static str,
     pub(crate) port: u16,
     pub(crate) cluster: String,
@@ -42,7 +42,7 @@ impl World {
         let n = NEXT.fetch_add(1, Ordering::Relaxed) % 110;
         let process = (std::process::id() % 10) as u16;
         let port = 10_000 + process * 2_200 + n / 10 * 200 + n % 10 * PORTS;
-        let transport = &stack[..3];
+        let transport = if stack.starts_with("tcp") { "tcp" } else { "udp" };
         Some(World { transport, stack, port, cluster: format!("interop{port}"), class_path })
     }
 
