@@ -130,6 +130,83 @@ fn a_member_of_another_version_is_a_failure() {
     assert_eq!(ended.code, Some(6));
 }
 
+/// A Java process that is killed at the end.
+struct Java(std::process::Child);
+
+impl Drop for Java {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// JGroups reads its version from a file on its class path; one in front of it says another.
+fn old_java(name: &str, plan: &str) -> Option<Java> {
+    let Ok(class_path) = std::env::var("RGROUPS_JGROUPS_CP") else {
+        println!("skipped: RGROUPS_JGROUPS_CP is not set");
+        return None;
+    };
+    let folder = std::env::temp_dir().join(format!("rgroups-old-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("writable");
+    let version = "jgroups.version=5.4.8.Final\njgroups.codename=old\n";
+    std::fs::write(folder.join("JGROUPS_VERSION.properties"), version).expect("written");
+    let file = folder.join("plan.xml");
+    std::fs::write(&file, format!("<config xmlns=\"urn:org:jgroups\">{plan}</config>"))
+        .expect("written");
+    let mut java = Command::new("java");
+    java.args(["-Djava.net.preferIPv4Stack=true", "-XX:TieredStopAtLevel=1", "-cp"]);
+    java.arg(format!("{}:{class_path}", folder.display()));
+    java.args(["org.jgroups.demos.Chat", "-name", name, "-props"]).arg(file);
+    java.stdin(std::process::Stdio::piped());
+    java.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    Some(Java(java.spawn().expect("java starts")))
+}
+
+/// Asks until the fault is found: Java takes a while to start.
+fn until_found(ask: impl Fn() -> Ended) -> Ended {
+    let end = std::time::Instant::now() + 2 * PATIENCE;
+    loop {
+        let ended = ask();
+        if !texts(&ended, "fail", "versions").is_empty() || std::time::Instant::now() >= end {
+            return ended;
+        }
+    }
+}
+
+#[test]
+fn a_java_member_of_another_version_is_found_by_multicast() {
+    let port = port();
+    let plan = format!(
+        "<UDP bind_addr=\"127.0.0.1\" mcast_port=\"{port}\" ip_ttl=\"0\"/><PING/>\
+         <FD_ALL3 interval=\"500\"/><pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/><pbcast.GMS/>"
+    );
+    let Some(_old) = old_java("udp", &plan) else { return };
+    let ended = until_found(|| on_loopback(port, &["--cluster", "chat", "--listen", "3s"]));
+    let found = texts(&ended, "fail", "versions");
+    assert!(found[0].contains("version 5.4.8, ours is 5.5.6"), "{found:?}");
+    assert_eq!(ended.code, Some(6));
+}
+
+#[test]
+fn a_java_member_of_another_version_is_found_over_tcp() {
+    let port = port();
+    let plan = format!(
+        "<TCP bind_addr=\"127.0.0.1\" bind_port=\"{port}\" port_range=\"0\"/>\
+         <TCPPING initial_hosts=\"127.0.0.1[{port}]\"/><pbcast.NAKACK2/><UNICAST3/>\
+         <pbcast.STABLE/><pbcast.GMS/>"
+    );
+    let Some(_old) = old_java("tcp", &plan) else { return };
+    let hosts = format!("--hosts=127.0.0.1:{port}");
+    let own = format!("-DTCP.bind_port={}", port + 1);
+    let args = ["--json", "doctor", "--transport", "tcp", "-DTCP.bind_addr=127.0.0.1", &own];
+    let more = ["-DTCPPING.port_range=0", "--cluster", "chat", &hosts];
+    let ended = until_found(|| run(&[&args[..], &more].concat()));
+    let found = texts(&ended, "fail", "versions");
+    assert!(found[0].contains("closed the connection at our handshake"), "{found:?}");
+    assert!(remedy(&ended, "fail", "versions").contains("another version than 5.5.6"));
+    assert_eq!(ended.code, Some(6));
+}
+
 #[test]
 fn another_program_on_the_port_is_told_apart_from_members() {
     let port = port();
@@ -188,10 +265,13 @@ fn over_tcp_members_and_strangers_are_told_apart() {
 /// Runs the doctor in a network of its own, which `setup` prepares. `None`, said aloud, where that
 /// is not permitted.
 fn in_network(setup: &str, args: &[&str]) -> Option<Ended> {
-    let script = format!("set -e; ip link set lo up; {setup}; exec \"$@\"");
+    // What is in /sys is of the network that it was mounted in.
+    let script = format!(
+        "set -e; mount -t sysfs none /sys || true; ip link set lo up; {setup}; exec \"$@\""
+    );
     let mut command = Command::new("unshare");
     command.args([
-        "-rn",
+        "-rnm",
         "sh",
         "-c",
         &script,
@@ -213,8 +293,10 @@ fn in_network(setup: &str, args: &[&str]) -> Option<Ended> {
     Some(Ended { code: out.status.code(), stdout, stderr })
 }
 
-const CARD: &str = "ip link add card0 type dummy; ip addr add 10.7.7.1/24 dev card0; \
-                    ip link set card0 up";
+/// A card of our own: where the kernel has no dummies, one end of a cable.
+const CARD: &str = "add() { ip link add $1 type dummy 2>/dev/null || { \
+                    ip link add $1 type veth peer name $1-far; ip link set $1-far up; }; \
+                    ip addr add $2/24 dev $1; ip link set $1 up; }; add card0 10.7.7.1";
 
 #[test]
 fn a_network_without_multicast_is_found() {
@@ -227,6 +309,31 @@ fn a_network_without_multicast_is_found() {
     assert_eq!(ended.code, Some(6));
 }
 
+/// A rule of the routing tables that refuses is what can be set up without a packet filter.
+#[test]
+fn a_port_to_which_nothing_comes_through_is_found() {
+    let setup = format!(
+        "{CARD}; ip rule add pref 100 lookup local; ip rule del pref 0; \
+         ip rule add pref 10 to 10.7.7.1 ipproto tcp dport 7900 prohibit"
+    );
+    let args = ["--transport", "tcp", "-DTCP.bind_port=7800", "--hosts=10.7.7.1:7800"];
+    let Some(ended) = in_network(&setup, &args) else { return };
+    let found = texts(&ended, "fail", "firewall");
+    assert!(found[0].contains("tcp 7900: Permission denied"), "{found:?}");
+    assert!(remedy(&ended, "fail", "firewall").contains("nft list ruleset"));
+    assert_eq!(ended.code, Some(6));
+}
+
+#[test]
+fn the_machine_has_lines_for_firewall_clock_and_processors() {
+    let ended = on_loopback(port(), &["--listen", "100ms"]);
+    let through = texts(&ended, "ok", "firewall");
+    assert!(through[0].contains("come through on 127.0.0.1: udp "), "{through:?}");
+    let whole: Vec<String> = ["ok", "warn"].iter().flat_map(|k| texts(&ended, k, "cpu")).collect();
+    assert!(whole[0].contains("processors"), "{whole:?}");
+    assert!(lines(&ended).iter().any(|l| l["topic"] == "clock"), "{ended:?}");
+}
+
 #[test]
 fn a_card_that_does_not_multicast_is_found() {
     let setup = format!("{CARD}; ip link set card0 multicast off");
@@ -237,10 +344,7 @@ fn a_card_that_does_not_multicast_is_found() {
 
 #[test]
 fn a_second_card_is_a_warning() {
-    let setup = format!(
-        "{CARD}; ip link add card1 type dummy; ip addr add 10.8.8.1/24 dev card1; \
-         ip link set card1 up"
-    );
+    let setup = format!("{CARD}; add card1 10.8.8.1");
     let Some(ended) = in_network(&setup, &["--listen", "100ms"]) else { return };
     let found = texts(&ended, "warn", "bind");
     assert!(found[0].contains("card1"), "{found:?}");

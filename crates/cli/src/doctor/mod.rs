@@ -4,6 +4,7 @@
 mod connect;
 mod finding;
 mod host;
+mod machine;
 mod multicast;
 mod settings;
 mod talk;
@@ -71,6 +72,8 @@ fn examine(
     found.extend(host::buffers(settings, t, choice.ip));
     let (ports, taken) = host::ports(settings, t, choice.ip);
     found.extend(ports);
+    found.add(machine::firewall(settings, t, &choice));
+    found.extend(machine::clock_and_cpu());
     match (t, settings.group(choice.ip)) {
         (Transport::Udp, Some(group)) => over_multicast(settings, &choice, group, a, found),
         (Transport::Udp, None) => {
