@@ -366,6 +366,9 @@ pub(crate) struct RecvArgs {
     /// Show messages that this member sent itself, too.
     #[arg(long)]
     pub(crate) own: bool,
+    /// Take at most so many bytes a second: a slow reader, whose pace its senders keep.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
     #[command(flatten)]
     pub(crate) join: JoinArgs,
 }

@@ -36,6 +36,7 @@ pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
     tokio::pin!(end);
     let mut by_sender: BTreeMap<Address, Received> = BTreeMap::new();
     let (mut total, mut began) = (0u64, None);
+    let mut pace = Pace::default();
     let code = loop {
         tokio::select! {
             ev = events.next() => match ev {
@@ -70,6 +71,9 @@ pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
                     if a.count.is_some_and(|n| total >= n) {
                         break 0;
                     }
+                    if let Some(rate) = a.rate {
+                        pace.wait(bytes.len() as u64, rate).await;
+                    }
                 }
                 Some(_) => {}
                 None => return Err(Failure::run("the channel closed")),
@@ -87,6 +91,23 @@ pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
     summary(&ch, by_sender, seconds, a, json);
     leave(ch, &mut signals).await;
     Ok(code)
+}
+
+/// Makes this member a slow reader: a message is consumed when the next one is asked for.
+#[derive(Default)]
+struct Pace {
+    /// When the next one may be.
+    next: Option<tokio::time::Instant>,
+}
+
+impl Pace {
+    async fn wait(&mut self, bytes: u64, rate: u64) {
+        let now = tokio::time::Instant::now();
+        let from = self.next.map_or(now, |next| next.max(now));
+        let next = from + Duration::from_secs_f64(bytes as f64 / rate as f64);
+        self.next = Some(next);
+        tokio::time::sleep_until(next).await;
+    }
 }
 
 /// Consumes what follows the last message for a moment, so that a sender that waits for

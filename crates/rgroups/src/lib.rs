@@ -86,6 +86,11 @@ pub(crate) use rgroups_core::tag;
 #[doc(hidden)]
 pub use rgroups_core as core;
 
+/// The examples of the chapter on flow control are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/flow-control.md")]
+struct FlowControlChapter;
+
 const _: () = {
     const fn shared<T: Send + std::marker::Sync>() {}
     shared::<Channel>();

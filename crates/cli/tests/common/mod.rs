@@ -195,6 +195,11 @@ impl Proc {
         assert!(sent.is_ok_and(|s| s.success()));
     }
 
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
     /// Waits for the end.
     pub(crate) fn end(mut self, within: Duration) -> Ended {
         let deadline = Instant::now() + within;
