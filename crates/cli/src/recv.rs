@@ -100,10 +100,14 @@ struct Pace {
     next: Option<tokio::time::Instant>,
 }
 
+/// How late a timer may be.
+const LATE: Duration = Duration::from_millis(100);
+
 impl Pace {
     async fn wait(&mut self, bytes: u64, rate: u64) {
         let now = tokio::time::Instant::now();
-        let from = self.next.map_or(now, |next| next.max(now));
+        // A timer that fires late is made up for, a pause of the sender is not.
+        let from = self.next.map_or(now, |next| next.max(now - LATE));
         let next = from + Duration::from_secs_f64(bytes as f64 / rate as f64);
         self.next = Some(next);
         tokio::time::sleep_until(next).await;

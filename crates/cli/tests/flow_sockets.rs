@@ -41,7 +41,7 @@ impl Load {
             None => {
                 let credits = MB / 5;
                 let of = |p: &str| format!("-D{p}.max_credits={credits}");
-                Load { bytes: 2 * MB, credits, settings: ["MFC", "UFC"].map(|p| of(p)).into() }
+                Load { bytes: 2 * MB, credits, settings: ["MFC", "UFC"].map(of).into() }
             }
         }
     }
