@@ -28,6 +28,8 @@ pub struct Strangers {
     pub versions: BTreeMap<Version, Heard>,
     /// Senders that are not in the view.
     pub outsiders: BTreeMap<Uuid, Heard>,
+    /// Members for whom something was to be sent while nobody knew where they are.
+    pub nowhere: BTreeMap<Uuid, Heard>,
     /// Bytes that are no packets of any version, and what was wrong with the last.
     pub garbage: Option<(DecodeError, Heard)>,
     /// How often something was heard for which there was no room in these lists.
@@ -61,6 +63,11 @@ impl Strangers {
     /// A message of somebody who is not in the view.
     pub(crate) fn outsider(&mut self, who: Uuid, now: Time) {
         self.untold += add(&mut self.outsiders, who, now, None);
+    }
+
+    /// Something for a member whose address is not known.
+    pub(crate) fn nowhere(&mut self, who: Uuid, now: Time) {
+        self.untold += add(&mut self.nowhere, who, now, None);
     }
 
     /// Bytes that are no packet.

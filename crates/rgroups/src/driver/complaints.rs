@@ -29,6 +29,7 @@ enum What {
     Version(Version),
     Cluster(Bytes),
     Outsider(Uuid),
+    Nowhere(Uuid),
     Garbage,
 }
 
@@ -76,6 +77,9 @@ impl Complaints {
         }
         for (member, heard) in &strangers.outsiders {
             lines.extend(self.look(now, What::Outsider(*member), heard, &name));
+        }
+        for (member, heard) in &strangers.nowhere {
+            lines.extend(self.look(now, What::Nowhere(*member), heard, &name));
         }
         if let Some((_, heard)) = &strangers.garbage {
             lines.extend(self.look(now, What::Garbage, heard, &name));
@@ -137,7 +141,7 @@ impl Complaints {
 
 fn patience(what: &What) -> Duration {
     match what {
-        What::Outsider(_) => LASTING,
+        What::Outsider(_) | What::Nowhere(_) => LASTING,
         What::Version(_) | What::Cluster(_) | What::Garbage => Duration::ZERO,
     }
 }
@@ -147,6 +151,7 @@ fn code(what: &What) -> &'static str {
         What::Version(_) => "RG0440",
         What::Cluster(_) => "RG0441",
         What::Outsider(_) => "RG0420",
+        What::Nowhere(_) => "RG0402",
         What::Garbage => "RG0442",
     }
 }
@@ -164,6 +169,10 @@ fn line(what: &What, heard: &Heard, name: impl Fn(Uuid) -> String) -> String {
         What::Outsider(m) => {
             format!("discarded a message of {}: not a member of the view", name(*m))
         }
+        What::Nowhere(m) => format!(
+            "no physical address of {} is known: what is for it is held, and the group is asked",
+            name(*m)
+        ),
         What::Garbage => format!("dropped what {from} sent: it cannot be decoded"),
     }
 }
@@ -185,6 +194,19 @@ mod tests {
 
     fn outsider(times: u64) -> Strangers {
         Strangers { outsiders: [(Uuid::new(1, 2), heard(times))].into(), ..Strangers::default() }
+    }
+
+    #[test]
+    fn a_member_whose_address_stays_unknown_is_told_of_after_a_while() {
+        let nowhere = |times| Strangers {
+            nowhere: [(Uuid::new(1, 2), heard(times))].into(),
+            ..Strangers::default()
+        };
+        let mut c = Complaints::default();
+        assert_eq!(told(&mut c, 1, &nowhere(1)), []);
+        let lines = told(&mut c, 7, &nowhere(5));
+        assert_eq!((lines[0].code, lines[0].jgrp), ("RG0402", Some("JGRP000032")));
+        assert!(lines[0].text.starts_with("no physical address of B is known"), "{lines:?}");
     }
 
     fn told(c: &mut Complaints, seconds: u64, s: &Strangers) -> Vec<Line> {

@@ -5,6 +5,7 @@ use super::calls::Calls;
 use super::complaints::Complaints;
 use super::patience::Patience;
 use super::report;
+use super::waits::Waits;
 use crate::channel::LEAVE_TIMEOUT;
 use crate::diag::Diagnostics;
 use crate::inbox::{Line, Published, Request};
@@ -72,6 +73,7 @@ pub(crate) struct Member {
     nameless: bool,
     patience: Patience,
     complaints: Complaints,
+    waits: Waits,
     busy: bool,
     /// Calls for a state, and those that have ended.
     fetches: HashMap<OpId, oneshot::Sender<Fetched>>,
@@ -108,6 +110,7 @@ impl Member {
             nameless: false,
             patience: Patience::default(),
             complaints: Complaints::default(),
+            waits: Waits::default(),
             busy: false,
             fetches: HashMap::new(),
             fetched: Vec::new(),
@@ -246,7 +249,9 @@ impl Member {
             }
             AppEvent::Blocked { by, since, .. } => {
                 let by: Vec<Address> = by.into_iter().map(Address).collect();
-                report::blocked(&self.shared, &self.node, &by, now.since(since));
+                if let Some(like_it) = self.waits.note(now, &by) {
+                    report::blocked(&self.shared, &self.node, &by, now.since(since), like_it);
+                }
                 *self.shared.blocked.lock().unwrap_or_else(PoisonError::into_inner) = by;
             }
             AppEvent::Rejoining { reason } => {

@@ -11,6 +11,7 @@ mod member;
 mod patience;
 mod report;
 pub(crate) mod threads;
+mod waits;
 
 pub(crate) use budget::Budget;
 pub use invoker::Pump;

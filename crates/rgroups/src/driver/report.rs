@@ -107,10 +107,20 @@ pub(super) fn accounts(node: &Node) -> impl Iterator<Item = CreditAccount> {
     lists.flatten()
 }
 
-/// Says who makes a send wait.
-pub(crate) fn blocked(shared: &Shared, node: &Node, by: &[Address], since: Duration) {
+/// Says who makes a send wait, and how many like it were not told in the time before.
+pub(crate) fn blocked(
+    shared: &Shared,
+    node: &Node,
+    by: &[Address],
+    since: Duration,
+    (untold, within): (u64, Duration),
+) {
     let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
     let seconds = since.as_secs_f64();
+    let like_it = match untold {
+        0 => String::new(),
+        n => format!(" ({n} like it in the last {} s)", within.as_secs()),
+    };
     if by.contains(&shared.local) {
         let unread = shared.outbox.gauges().2;
         tracing::warn!(
@@ -118,7 +128,7 @@ pub(crate) fn blocked(shared: &Shared, node: &Node, by: &[Address], since: Durat
             member,
             code = "RG0410",
             "blocked for {seconds:.1} s by this member itself: nobody polls its Events \
-             ({unread} bytes unread). Read them, or drop Events if nobody wants them"
+             ({unread} bytes unread). Read them, or drop Events if nobody wants them{like_it}"
         );
         return;
     }
@@ -139,7 +149,7 @@ pub(crate) fn blocked(shared: &Shared, node: &Node, by: &[Address], since: Durat
         code = "RG0410",
         "blocked for {seconds:.1} s: no credits from {who}. Either the application of {slow} is \
          slow to read its events, or the network to it is. Options: speed it up, raise \
-         max_credits, or send with NO_FC (unbounded memory there)"
+         max_credits, or send with NO_FC (unbounded memory there){like_it}"
     );
 }
 

@@ -83,6 +83,8 @@ impl Transport {
 
     fn wait_for_address(&mut self, to: Uuid, m: Message, cx: &mut Cx<'_>) {
         let len = m.listed_len(None);
+        let now = cx.now;
+        cx.strangers().nowhere(to, now);
         let dropped = self.unresolved.queue(to, m, len, cx.now);
         self.count_unreachable(dropped, to, cx);
         if self.unresolved.ask(to, cx.now) {
@@ -162,6 +164,8 @@ impl Transport {
             match self.address_of(*m, cx) {
                 Some(at) => peers.push(at),
                 None => {
+                    let now = cx.now;
+                    cx.strangers().nowhere(*m, now);
                     if self.unresolved.ask_for_multicast(*m, cx.now) {
                         cx.raise(Dir::Up, Event::WhoHas(*m));
                     }
