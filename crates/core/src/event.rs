@@ -152,6 +152,8 @@ pub enum Event {
     /// Down, from flow control: messages wait for these members, which gave no credit for as long as
     /// the configuration bears; the coordinator is to exclude them.
     Exclude(Vec<Uuid>),
+    /// Up, from reliable multicast: this member asks for multicasts that are gone here.
+    AskedForStable(Uuid),
 }
 
 /// Why members are looked for.
@@ -314,6 +316,19 @@ pub struct StabilityGauge {
     pub held_back: Vec<HeldBack>,
     /// Multicast payload bytes delivered here since the last stability, at least 128 a message.
     pub bytes: u64,
+    /// Of what came in here and is not known to be stable, that which waits longest.
+    pub oldest: Option<Unstable>,
+}
+
+/// A multicast that is not stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unstable {
+    /// Who sent it.
+    pub sender: Uuid,
+    /// Its number.
+    pub oldest: i64,
+    /// It has been here since then, or came a little later (by at most the time between two reports).
+    pub since: crate::Time,
 }
 
 /// The messages of one sender that are not stable, and why.

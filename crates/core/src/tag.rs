@@ -48,6 +48,15 @@ pub fn repairs_tails(m: Uuid) -> bool {
     capabilities(m) & TAIL_REPAIR != 0
 }
 
+/// Agrees on stable messages by numbers alone, in the order of the view.
+pub const REFERENCE_DIGESTS: u8 = 2;
+
+/// Whether `m` understands reports of stability that refer to the view.
+#[must_use]
+pub fn refers_to_views(m: Uuid) -> bool {
+    capabilities(m) & REFERENCE_DIGESTS != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

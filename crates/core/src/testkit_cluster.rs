@@ -20,7 +20,7 @@ use core::time::Duration;
 
 /// A tagged identity, ordered like the numbers.
 pub(crate) fn tagged(n: u64) -> Uuid {
-    tag::tagged(n << 32, n, 0)
+    tag::tagged(n << 32, n, tag::REFERENCE_DIGESTS)
 }
 
 type Loss = Box<dyn FnMut(Uuid, Uuid, &Message) -> bool>;

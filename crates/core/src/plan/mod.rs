@@ -80,11 +80,12 @@ impl StackPlan {
     /// What a member with this stack can do beyond JGroups, as its identity says (see [`crate::tag`]).
     #[must_use]
     pub fn capabilities(&self) -> u8 {
-        let keeps = self.protocols.iter().any(|p| match p {
-            ProtocolConfig::Nakack2(config) => !config.discard_delivered_msgs,
-            _ => false,
-        });
-        if keeps { tag::TAIL_REPAIR } else { 0 }
+        let of = |p: &ProtocolConfig| match p {
+            ProtocolConfig::Nakack2(config) if !config.discard_delivered_msgs => tag::TAIL_REPAIR,
+            ProtocolConfig::Stable(_) => tag::REFERENCE_DIGESTS,
+            _ => 0,
+        };
+        self.protocols.iter().map(of).fold(0, |all, bit| all | bit)
     }
 
     /// The value of an attribute, as text.

@@ -1,24 +1,40 @@
 //! STABLE: agrees on what everybody has delivered, so that it can be purged.
 //!
 //! Every member reports its digest to the coordinator, now and then and whenever `max_bytes` of
-//! multicasts came in. When all members of the view have reported, the coordinator multicasts the
-//! least delivered and the highest received numbers, and everybody purges. Reports and results of
-//! another view are ignored on both sides, and a view begins a new round. Nothing here is
-//! reliable: a report by volume is repeated until something became stable, at once and every second
-//! while the own window is full, and whoever repeats it is sent the last result again.
+//! multicasts came in. When all members of the view have reported, the coordinator tells everybody the
+//! least delivered and the highest received numbers, the *stability vector*, and everybody purges.
+//! Reports and results of another view are ignored on both sides, and a view begins a new round.
+//!
+//! Where all members of the view understand it, a report is numbers alone, as what changed since a
+//! vector that it names ([`vectors`]), and the vector goes to each member by itself, as what changed
+//! since the one that the member's report named; else both travel as JGroups writes them ([`form`]).
+//!
+//! Nothing here is reliable: a report by volume is repeated until something became stable, at once
+//! and every second while the own window is full. Whoever repeats a report, names a vector that is
+//! not kept any more, or asks for messages that are stable, is sent the last vector again.
 
-use super::reliable::memory_cost;
+mod ages;
+mod collecting;
+mod form;
+mod round;
+mod vectors;
+
+use super::reliable::{memory_cost, multicast_number};
 use crate::attributes::ByteSize;
 use crate::event::{HeldBack, StabilityGauge};
 use crate::wire::header::{StableHeader, StableKind};
-use crate::wire::{self, Body, Flags, Header, Hints, Object, ProtId};
+use crate::wire::{Flags, Header, Hints, ProtId};
 use crate::{
-    Answer, Batch, Cx, Digest, Dir, DropReason, Duration, Event, Flow, Group, Interests, Message,
-    Protocol, Query, Service, Spec, Time, TimerKey, Trace, Traffic, Uuid, View, ViewId,
+    Answer, Batch, Cx, Dir, DropReason, Duration, Event, Flow, Group, Interests, Message, Protocol,
+    Query, ReferenceDigest, Service, Spec, Time, TimerKey, Trace, Traffic, Uuid, View, ViewId,
 };
+use ages::Ages;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use form::{Form, Said};
+use round::Round;
+use vectors::{Unreadable, Vectors};
 
 crate::attributes! {
     /// Agreement on what is delivered everywhere (JGroups `STABLE`).
@@ -49,6 +65,7 @@ const RESEND_PAUSE: Duration = Duration::from_millis(500);
 pub struct Stable {
     config: StableConfig,
     view: Option<Arc<View>>,
+    form: Form,
     reporting: Reporting,
     /// Multicast payload since the last stability or report by volume.
     bytes: u64,
@@ -58,11 +75,12 @@ pub struct Stable {
     pause: Duration,
     /// The own window is full: nothing can be sent until something is stable.
     pressed: bool,
-    round: Round,
+    /// At the coordinator: the running round.
+    round: Option<Round>,
     held_back: Vec<HeldBack>,
-    /// At the coordinator: what was last agreed on in this view.
-    last: Option<Digest>,
-    /// At the coordinator: when members were sent it again.
+    vectors: Vectors,
+    ages: Ages,
+    /// When members were sent the last vector again.
     resent_at: BTreeMap<Uuid, Time>,
     counters: Counters,
 }
@@ -78,62 +96,25 @@ enum Reporting {
     },
 }
 
-/// The votes of one round, at the coordinator.
-#[derive(Debug, Default)]
-struct Round {
-    voted: Vec<Uuid>,
-    /// Least delivered and highest received number per sender, and who has the least.
-    marks: Vec<Mark>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    sender: Uuid,
-    pair: wire::SeqnoPair,
-    least_at: Uuid,
-}
-
 #[derive(Debug, Default)]
 struct Counters {
     reports_sent: u64,
     reports_received: u64,
     stability_sent: u64,
     stability_received: u64,
+    /// Of the reports sent: as JGroups writes them, whole, and as what changed.
+    named_reports: u64,
+    whole_reports: u64,
+    delta_reports: u64,
+    /// Bytes of the digests in reports and results that were sent.
+    digest_bytes: u64,
     view_mismatch: u64,
+    unknown_base: u64,
+    unknown_payload: u64,
+    malformed: u64,
+    told_again: u64,
+    asked_for_stable: u64,
     incomplete: u64,
-}
-
-impl Round {
-    /// Adds a vote; true if it is the first of this member.
-    fn vote(&mut self, by: Uuid, digest: &Digest) -> bool {
-        if self.voted.contains(&by) {
-            return false;
-        }
-        self.voted.push(by);
-        for (sender, pair) in digest.iter() {
-            match self.marks.iter_mut().find(|m| m.sender == sender) {
-                None => self.marks.push(Mark { sender, pair, least_at: by }),
-                Some(m) => {
-                    if pair.delivered < m.pair.delivered {
-                        m.pair.delivered = pair.delivered;
-                        m.least_at = by;
-                    }
-                    m.pair.received = m.pair.received.max(pair.received);
-                }
-            }
-        }
-        true
-    }
-
-    fn held_back(&self) -> Vec<HeldBack> {
-        let unstable = self.marks.iter().filter(|m| m.pair.delivered < m.pair.received);
-        let held = |m: &Mark| HeldBack {
-            sender: m.sender,
-            oldest: m.pair.delivered.wrapping_add(1),
-            by: m.least_at,
-        };
-        unstable.map(held).collect()
-    }
 }
 
 impl Stable {
@@ -143,14 +124,16 @@ impl Stable {
         Self {
             config,
             view: None,
+            form: Form::default(),
             reporting: Reporting::Active,
             bytes: 0,
             since_vote: None,
             pause: REPEAT_AFTER,
             pressed: false,
-            round: Round::default(),
+            round: None,
             held_back: Vec::new(),
-            last: None,
+            vectors: Vectors::default(),
+            ages: Ages::default(),
             resent_at: BTreeMap::new(),
             counters: Counters::default(),
         }
@@ -177,7 +160,14 @@ impl Stable {
     fn resume(&mut self) {
         self.reporting = Reporting::Active;
         // Votes from before may be older than what was promised to the new member.
-        self.round = Round::default();
+        self.begin_round();
+    }
+
+    /// Forgets all votes.
+    fn begin_round(&mut self) {
+        if let (Some(round), Some(view)) = (&mut self.round, &self.view) {
+            *round = Round::new(view.members.len());
+        }
     }
 
     fn gossip_later(&mut self, cx: &mut Cx<'_>) {
@@ -225,65 +215,46 @@ impl Stable {
         };
         self.counters.reports_sent += 1;
         self.since_vote.get_or_insert(0);
+        self.ages.reported();
         if view.coordinator() == cx.local() {
-            return self.vote(&view, cx.local(), &digest, cx);
+            return self.vote(&view, cx.local(), self.vectors.number(), &digest, cx);
         }
-        let flags = Flags::OOB | Flags::NO_RELIABILITY | Flags::NO_FC;
-        let mut m = message(&view, StableKind::Gossip, &digest).with_flags(flags);
-        m.dest = Some(view.coordinator().into());
+        let coordinator = view.coordinator();
+        let m = match self.form {
+            Form::Named => {
+                let Some(full) = digest.resolve(&view) else { return };
+                self.counters.named_reports += 1;
+                let mut m = form::named(StableKind::Gossip, &view, &full);
+                m.dest = Some(coordinator.into());
+                m
+            }
+            Form::Reference => {
+                let changes = self.vectors.changes(self.vectors.number(), &digest);
+                match changes.base() {
+                    0 => self.counters.whole_reports += 1,
+                    _ => self.counters.delta_reports += 1,
+                }
+                form::by_reference(coordinator, StableKind::Gossip, &view, form::report(changes))
+            }
+        };
+        self.counters.digest_bytes += m.length() as u64;
         cx.send_down(m);
     }
 
-    /// The marks of the members of `view`, in its order; `None` if one is missing.
-    fn own_digest(view: &View, cx: &Cx<'_>) -> Option<Digest> {
+    /// The marks of the members of `view`; `None` if one is missing.
+    fn own_digest(view: &View, cx: &Cx<'_>) -> Option<ReferenceDigest> {
         let Some(Answer::Digest(all)) = cx.ask_below(&Query::Digest) else { return None };
-        view.members.iter().map(|m| Some((*m, all.get(*m)?))).collect()
-    }
-
-    fn vote(&mut self, view: &View, by: Uuid, digest: &Digest, cx: &mut Cx<'_>) {
-        if !self.round.vote(by, digest) || self.round.voted.len() < view.members.len() {
-            return;
-        }
-        // The round ends before the result leaves: a report that arrives meanwhile belongs to the
-        // next one (JGRP-1638).
-        let round = core::mem::take(&mut self.round);
-        self.held_back = round.held_back();
-        let stable: Digest = round.marks.iter().map(|m| (m.sender, m.pair)).collect();
-        if view.members.len() > 1 {
-            self.counters.stability_sent += 1;
-            let mut m = result(view, &stable);
-            m.hints |= Hints::DONT_LOOPBACK;
-            cx.send_down(m);
-            self.last = Some(stable.clone());
-        }
-        self.agreed(view.id, stable, cx);
-    }
-
-    /// A member repeats its report: the result may have been lost on the way to it, or the round
-    /// waits for somebody, who may be this member.
-    fn help(&mut self, view: &View, from: Uuid, cx: &mut Cx<'_>) {
-        let recently = |at: &Time| cx.now.since(*at) < RESEND_PAUSE;
-        if self.resent_at.get(&from).is_some_and(recently) {
-            return;
-        }
-        self.resent_at.insert(from, cx.now);
-        if let Some(last) = &self.last {
-            let mut m = result(view, last);
-            m.dest = Some(from.into());
-            cx.send_down(m);
-        }
-        if !self.round.voted.contains(&cx.local()) {
-            self.report(cx);
-        }
+        ReferenceDigest::of(view, &all)
     }
 
     /// All members of the view have delivered this. What came after the own vote is not in it.
-    fn agreed(&mut self, view: ViewId, stable: Digest, cx: &mut Cx<'_>) {
+    fn agreed(&mut self, view: &View, stable: &ReferenceDigest, cx: &mut Cx<'_>) {
+        let Some(full) = stable.resolve(view) else { return };
         self.bytes = self.since_vote.take().unwrap_or(0);
-        self.round = Round::default();
+        self.ages.stable(view, stable);
         cx.disarm(REPEAT);
-        cx.trace(|| Trace::Stability { view });
-        cx.raise(Dir::Down, Event::Stable(stable));
+        cx.trace(|| Trace::Stability { view: view.id });
+        cx.raise(Dir::Down, Event::Stable(full));
         // The timer fires after the windows were purged.
         if self.is_due() {
             cx.arm(VOLUME, cx.now);
@@ -313,26 +284,56 @@ impl Stable {
             }
             return cx.drop_from_peer(DropReason::Stale, Some(from));
         }
-        let Some(digest) = digest_of(m).filter(|d| d.covers(&view)) else {
-            return cx.drop_from_peer(DropReason::Malformed, Some(from));
-        };
         let coordinator = view.coordinator();
-        match header.kind {
-            StableKind::Gossip if coordinator == cx.local() && view.contains(from) => {
-                self.counters.reports_received += 1;
-                if self.round.voted.contains(&from) {
-                    return self.help(&view, from, cx);
+        let (collects, is_member) = (coordinator == cx.local(), view.contains(from));
+        match form::read(header.kind, m, &view) {
+            Some(Said::NamedReport(digest)) if collects && is_member => {
+                self.take_report(&view, from, 0, &digest, cx);
+            }
+            Some(Said::Report(changes)) if collects && is_member => {
+                match self.vectors.read(&changes, &view) {
+                    Ok(digest) => self.take_report(&view, from, changes.base(), &digest, cx),
+                    Err(Unreadable::UnknownBase) => {
+                        self.counters.unknown_base += 1;
+                        self.tell_again(&view, from, 0, cx);
+                    }
+                    Err(Unreadable::Nonsense) => self.malformed(from, cx),
                 }
-                self.vote(&view, from, &digest, cx);
             }
-            StableKind::Stability if from == coordinator => {
+            Some(Said::NamedResult(digest)) if from == coordinator => {
                 self.counters.stability_received += 1;
-                self.agreed(view.id, digest, cx);
+                self.agreed(&view, &digest, cx);
             }
-            StableKind::Gossip | StableKind::Stability => {
-                cx.drop_from_peer(DropReason::Stale, Some(from));
+            // Whoever has a vector may tell it; what it says was true when it was made, and stays so.
+            Some(Said::Vector(number, changes)) if is_member && !collects => {
+                if number <= self.vectors.number() {
+                    return cx.drop_from_peer(DropReason::Duplicate, Some(from));
+                }
+                match self.vectors.read(&changes, &view) {
+                    Ok(digest) => {
+                        self.counters.stability_received += 1;
+                        self.agreed(&view, &digest, cx);
+                        self.vectors.add(number, digest, false);
+                    }
+                    // Our next report names what we have.
+                    Err(Unreadable::UnknownBase) => self.counters.unknown_base += 1,
+                    Err(Unreadable::Nonsense) => self.malformed(from, cx),
+                }
             }
+            Some(Said::Unknown) => {
+                self.counters.unknown_payload += 1;
+                cx.drop_from_peer(DropReason::Malformed, Some(from));
+            }
+            None => self.malformed(from, cx),
+            Some(
+                Said::NamedReport(_) | Said::NamedResult(_) | Said::Report(_) | Said::Vector(..),
+            ) => cx.drop_from_peer(DropReason::Stale, Some(from)),
         }
+    }
+
+    fn malformed(&mut self, from: Uuid, cx: &mut Cx<'_>) {
+        self.counters.malformed += 1;
+        cx.drop_from_peer(DropReason::Malformed, Some(from));
     }
 
     fn install(&mut self, view: &Arc<View>, cx: &mut Cx<'_>) {
@@ -340,10 +341,13 @@ impl Stable {
             self.gossip_later(cx);
         }
         self.view = Some(Arc::clone(view));
-        self.round = Round::default();
+        self.form = Form::of(view);
+        let collects = view.coordinator() == cx.local();
+        self.round = collects.then(|| Round::new(view.members.len()));
         self.held_back.clear();
         self.since_vote = None;
-        self.last = None;
+        self.vectors = Vectors::default();
+        self.ages.keep(view);
         self.resent_at.clear();
     }
 
@@ -371,29 +375,6 @@ pub(crate) fn who_holds_back(cx: &Cx<'_>) -> Vec<Uuid> {
     by.dedup();
     by.retain(|m| *m != local);
     by
-}
-
-/// STABILITY.
-fn result(view: &View, stable: &Digest) -> wire::Message {
-    let flags = Flags::OOB | Flags::NO_RELIABILITY | Flags::NO_RELAY | Flags::NO_FC;
-    message(view, StableKind::Stability, stable).with_flags(flags)
-}
-
-fn message(view: &View, kind: StableKind, digest: &Digest) -> wire::Message {
-    let object = Object::Digest { mutable: true, digest: digest.to_wire() };
-    let header = StableHeader { kind, view: Some(view.id.to_wire()) };
-    wire::Message::multicast(Body::object(object))
-        .with_header(ProtId::STABLE, Header::Stable(header))
-}
-
-fn digest_of(m: &Message) -> Option<Digest> {
-    match &m.body {
-        Body::Object(Some(o)) => match &**o {
-            Object::Digest { digest, .. } => Digest::from_wire(digest),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 impl Protocol for Stable {
@@ -434,6 +415,7 @@ impl Protocol for Stable {
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let from = batch.src;
         let mut bytes = 0;
+        let mut numbers: Option<(i64, i64)> = None;
         batch.retain(|m| {
             if let Some(Header::Stable(h)) = m.headers.get(ProtId::STABLE) {
                 self.receive(from, h, m, cx);
@@ -441,9 +423,16 @@ impl Protocol for Stable {
             }
             if m.is_multicast() && !m.has(Flags::NO_RELIABILITY) {
                 bytes += memory_cost(m);
+                if let Some(n) = multicast_number(m) {
+                    let (lowest, highest) = numbers.unwrap_or((n, n));
+                    numbers = Some((lowest.min(n), highest.max(n)));
+                }
             }
             true
         });
+        if let Some((lowest, highest)) = numbers {
+            self.ages.seen(from, lowest, highest, cx.now);
+        }
         if bytes > 0 && self.count(bytes) {
             self.report_volume(cx);
         }
@@ -458,6 +447,7 @@ impl Protocol for Stable {
             }
             (Dir::Down, Event::ResumeStable) => self.resume(),
             (Dir::Up, Event::OwnWindow { full }) => self.press(*full, cx),
+            (Dir::Up, Event::AskedForStable(from)) => self.answer_late_request(*from, cx),
             _ => {}
         }
         Flow::Pass
@@ -478,13 +468,16 @@ impl Protocol for Stable {
     fn answer(&self, q: &Query, group: &Group) -> Option<Answer> {
         match q {
             Query::Stability => {
-                let voted = |m: &Uuid| self.round.voted.contains(m);
-                let running = !self.round.voted.is_empty();
-                let members = group.members().iter().copied();
+                let running = self.round.as_ref().filter(|r| r.voted() > 0);
+                let missing = |r: &Round| {
+                    let members = group.members().iter().enumerate();
+                    members.filter(|(i, _)| !r.has_voted(*i)).map(|(_, m)| *m).collect()
+                };
                 Some(Answer::Stability(StabilityGauge {
-                    waiting_for: members.filter(|m| running && !voted(m)).collect(),
+                    waiting_for: running.map(missing).unwrap_or_default(),
                     held_back: self.held_back.clone(),
                     bytes: self.bytes,
+                    oldest: self.ages.oldest(),
                 }))
             }
             _ => None,
@@ -497,15 +490,29 @@ impl Protocol for Stable {
         out("stable_received", c.reports_received);
         out("stability_sent", c.stability_sent);
         out("stability_received", c.stability_received);
+        out("named_reports_sent", c.named_reports);
+        out("whole_reports_sent", c.whole_reports);
+        out("delta_reports_sent", c.delta_reports);
+        out("stability_told_again", c.told_again);
+        out("digest_bytes_sent", c.digest_bytes);
+        out("asked_for_stable", c.asked_for_stable);
         out("stable_discarded_view_mismatch", c.view_mismatch);
+        out("stable_discarded_unknown_base", c.unknown_base);
+        out("stable_discarded_unknown_payload", c.unknown_payload);
+        out("stable_discarded_malformed", c.malformed);
         out("stable_skipped_incomplete", c.incomplete);
         out("bytes", self.bytes);
-        out("num_votes", self.round.voted.len() as u64);
+        out("num_votes", self.round.as_ref().map_or(0, |r| r.voted() as u64));
+        // The tally of the running round; a vector refers to the view and names nobody.
+        out("retained_digests", u64::from(self.round.is_some()));
+        out("retained_vectors", self.vectors.count());
         out("senders_held_back", self.held_back.len() as u64);
     }
 }
 
 #[cfg(test)]
 mod pressure_tests;
+#[cfg(test)]
+mod reference_tests;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use crate::protocols::reliable::{
     Nakack2Config, ReliableMulticast, ReliableUnicast, Unicast3Config,
 };
 use crate::testkit_cluster::{Cluster, tagged};
+use crate::wire::{self, Body};
 use alloc::boxed::Box;
 
 const ROUND: u64 = 20_000;

@@ -1,8 +1,9 @@
 //! Agreement on stable messages: votes, views, volume, time, suspension.
 
 use super::*;
+use crate::Digest;
 use crate::testkit::{Solo, exchange, id, pass_time, view};
-use crate::wire::SeqnoPair;
+use crate::wire::{self, Body, SeqnoPair};
 use alloc::boxed::Box;
 
 use crate::protocols::reliable::{Nakack2Config, ReliableMulticast};
@@ -56,7 +57,7 @@ fn digest(list: &[(u64, i64, i64)]) -> Digest {
 
 fn vote(v: &View, d: &[(u64, i64, i64)]) -> wire::Message {
     let flags = Flags::OOB | Flags::NO_RELIABILITY | Flags::NO_FC;
-    let mut m = message(v, StableKind::Gossip, &digest(d)).with_flags(flags);
+    let mut m = form::named(StableKind::Gossip, v, &digest(d)).with_flags(flags);
     m.dest = Some(v.coordinator().into());
     m
 }
@@ -169,10 +170,10 @@ fn a_result_counts_only_from_the_coordinator_of_this_view() {
     let v = view(1, &[1, 2, 3]);
     let mut b = member_of(2, &v, &volume(0));
     let d = digest(&[(1, 0, 0), (2, 0, 0), (3, 0, 0)]);
-    b.arrive(3, message(&v, StableKind::Stability, &d));
-    b.arrive(1, message(&view(2, &[1, 2, 3]), StableKind::Stability, &d));
+    b.arrive(3, form::named(StableKind::Stability, &v, &d));
+    b.arrive(1, form::named(StableKind::Stability, &view(2, &[1, 2, 3]), &d));
     assert!(agreed(&b).is_none());
-    b.arrive(1, message(&v, StableKind::Stability, &d));
+    b.arrive(1, form::named(StableKind::Stability, &v, &d));
     assert!(agreed(&b).is_some());
 }
 

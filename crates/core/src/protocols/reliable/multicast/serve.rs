@@ -7,7 +7,7 @@
 use super::super::retransmit::{self, MOST_RESENT, MOST_RESENT_BYTES};
 use super::ReliableMulticast;
 use crate::wire::{self, Header, Hints, ProtId, header::NakAckHeader};
-use crate::{Cx, DropReason, Duration, Message, Time, Uuid};
+use crate::{Cx, Dir, DropReason, Duration, Event, Message, Time, Uuid};
 use alloc::collections::BTreeMap;
 
 /// Requests of others within this time are answered by what was just multicast.
@@ -78,9 +78,11 @@ impl ReliableMulticast {
         };
         let to_all = self.settings.use_mcast_xmit && own && self.senders.len() > 1;
         let mut bytes = 0;
+        let mut gone = false;
         for seqno in list.iter().take(MOST_RESENT) {
             let Some(kept) = window.get(seqno) else {
                 self.counters.not_found += 1;
+                gone |= seqno.wrapping_sub(window.low()) <= 0;
                 continue;
             };
             if !self.served.admits(kept.length(), cx.now) {
@@ -102,8 +104,11 @@ impl ReliableMulticast {
             bytes += copy.length();
             self.requests.resend(to, of, seqno, copy, cx);
             if bytes > MOST_RESENT_BYTES {
-                return;
+                break;
             }
+        }
+        if gone {
+            cx.raise(Dir::Up, Event::AskedForStable(requester));
         }
     }
 }
