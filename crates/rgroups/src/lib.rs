@@ -77,7 +77,7 @@ pub use net::bind::{
 };
 pub use receiver::Receiver;
 pub use state::{State, StateAttempt, StateError, StateResponder};
-pub use stats::{Credit, Gauges, Heard, Inspection, SendWindow, Stats, Window};
+pub use stats::{Credit, Gauges, Heard, Inspection, SendWindow, Stability, Stats, Window};
 pub use view::{View, ViewDiff, ViewId};
 
 pub(crate) use rgroups_core::tag;

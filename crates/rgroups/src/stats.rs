@@ -81,6 +81,8 @@ pub struct Inspection {
     pub unicast_credits: Vec<Credit>,
     /// Windows of the reliable protocols.
     pub windows: Vec<Window>,
+    /// What is not stable, and why; `None` in a stack without STABLE.
+    pub stability: Option<Stability>,
     /// Members that failure detection suspects.
     pub suspects: Vec<Address>,
     /// Physical addresses of members, as far as known.
@@ -112,6 +114,21 @@ pub struct Heard {
     pub ago: Duration,
     /// From where last, if known.
     pub from: Option<SocketAddr>,
+}
+
+/// Multicasts that not everybody is known to have delivered. How many bytes are kept of each sender
+/// for that is in [`Inspection::windows`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stability {
+    /// At the coordinator: who has not reported in the running round.
+    pub waiting_for: Vec<Address>,
+    /// At the coordinator, after the last complete round: whose messages, from which number on, and
+    /// who has not delivered that one.
+    pub held_back: Vec<(Address, i64, Address)>,
+    /// The oldest multicast here that is not known to be stable: its sender, its number, its age
+    /// (which may be too high by the time between two reports).
+    pub oldest: Option<(Address, i64, Duration)>,
 }
 
 /// Both halves of a flow-control account.

@@ -1,23 +1,56 @@
-//! Counts of what travels between hosts, by protocol and kind: what an idle group costs.
+//! What travels between hosts: counts by protocol and kind (what an idle group costs), and, of chosen
+//! protocols, the messages themselves.
 
 use crate::headers::kind_of;
+use crate::network::Host;
 use rgroups_core::wire::{Frame, Message, ProtId};
 use std::collections::BTreeMap;
 
 /// How many messages of each kind went from one host to another. A multicast counts once for each
 /// receiver other than its sender.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Census {
     counts: BTreeMap<String, u64>,
+    keeping: Vec<String>,
+    kept: Vec<Kept>,
+}
+
+/// A message on its way. A multicast is kept once for each receiver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// From where.
+    pub from: Host,
+    /// Where to.
+    pub to: Host,
+    /// As the receiver decodes it.
+    pub message: Message,
 }
 
 impl Census {
+    /// Counts, and keeps messages of which [`iter`](Self::iter) says that they are of these protocols.
+    pub(crate) fn keeping(protocols: &[&str]) -> Self {
+        let keeping = protocols.iter().map(|p| format!("{p} ")).collect();
+        Self { keeping, ..Self::default() }
+    }
+
     /// Counts the messages of a packet. What is no packet counts as `undecodable`.
-    pub(crate) fn packet(&mut self, packet: &bytes::Bytes) {
-        match Frame::decode(packet.clone()) {
-            Ok(frame) => frame.messages().iter().for_each(|m| self.add(label(m))),
-            Err(_) => self.add("undecodable".into()),
+    pub(crate) fn packet(&mut self, from: Host, to: Host, packet: &bytes::Bytes) {
+        let Ok(frame) = Frame::decode(packet.clone()) else {
+            return self.add("undecodable".into());
+        };
+        for m in frame.messages() {
+            let label = label(m);
+            if self.keeping.iter().any(|p| label.starts_with(p)) {
+                self.kept.push(Kept { from, to, message: m.clone() });
+            }
+            self.add(label);
         }
+    }
+
+    /// The messages that were to be kept, in the order in which they were sent.
+    #[must_use]
+    pub fn kept(&self) -> &[Kept] {
+        &self.kept
     }
 
     fn add(&mut self, label: String) {

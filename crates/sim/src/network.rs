@@ -153,9 +153,9 @@ impl Network {
         self.census.is_some() || self.rules.iter().any(|r| !r.is_spent())
     }
 
-    /// From now on counts what is sent.
-    pub fn start_census(&mut self) {
-        self.census = Some(Census::default());
+    /// From now on counts what is sent, and keeps the messages of these protocols.
+    pub fn start_census(&mut self, keeping: &[&str]) {
+        self.census = Some(Census::keeping(keeping));
     }
 
     /// What was sent since [`Network::start_census`].
@@ -173,7 +173,7 @@ impl Network {
     /// What the rules make of a packet on its way to `to`: `None` if nothing is left of it.
     pub fn filter(&mut self, from: Host, to: Host, packet: Bytes) -> Option<Filtered> {
         if let Some(census) = self.census.as_mut().filter(|_| from != to) {
-            census.packet(&packet);
+            census.packet(from, to, &packet);
         }
         let mut out = Filtered { packet, extra_delay: Duration::ZERO };
         for rule in self.rules.iter_mut().filter(|r| !r.is_spent()) {

@@ -8,8 +8,10 @@
 
 mod catalogue;
 mod s0;
+mod s0_stability;
 mod s1;
 mod s1_gaps;
+mod s2;
 mod s4;
 mod scenarios;
 mod table;
@@ -48,6 +50,8 @@ pub(crate) fn scale() -> u64 {
 fn all() -> Vec<Test> {
     let mut all = Vec::new();
     all.extend(s0::tests());
+    all.extend(s0_stability::tests());
+    all.extend(s2::tests());
     all.extend(scenarios::tests());
     all.extend(s1::tests());
     all.extend(s1_gaps::tests());

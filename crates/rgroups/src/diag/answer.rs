@@ -33,6 +33,7 @@ const OPERATIONS: &[(&str, &str)] = &[
     ("TP", "printLogicalAddressCache"),
     ("NAKACK2", "printMessages"),
     ("NAKACK4", "printMessages"),
+    ("STABLE", "printStability"),
     ("UNICAST3", "printConnections"),
     ("UNICAST4", "printConnections"),
     ("GMS", "printMembers"),
@@ -245,6 +246,7 @@ impl Snapshot<'_> {
             Some((_, "printMembers")) => self.view(),
             Some((_, "printMessages")) => self.windows(|kind| kind == "multicast"),
             Some((_, "printConnections")) => self.windows(|kind| kind != "multicast"),
+            Some((_, "printStability")) => self.stability(),
             Some(("MFC", _)) => credits(&self.inspection.multicast_credits),
             Some(_) => credits(&self.inspection.unicast_credits),
             None => "there is no such operation here; ask for ops".to_owned(),
@@ -262,6 +264,20 @@ impl Snapshot<'_> {
         };
         let all = self.inspection.windows.iter().filter(|w| kinds(w.kind));
         all.map(one).collect::<Vec<_>>().join("\n")
+    }
+
+    fn stability(&self) -> String {
+        let Some(s) = &self.inspection.stability else { return String::new() };
+        let name = |m: &crate::Address| self.shared.label(*m);
+        let oldest = s.oldest.as_ref().map(|(m, n, age)| {
+            format!("oldest that is not stable: {} #{n}, {:.1} s", name(m), age.as_secs_f64())
+        });
+        let waiting = s.waiting_for.iter().map(|m| format!("no report of {}", name(m)));
+        let held = s
+            .held_back
+            .iter()
+            .map(|(of, n, by)| format!("{} from #{n} on is held back by {}", name(of), name(by)));
+        oldest.into_iter().chain(waiting).chain(held).collect::<Vec<_>>().join("\n")
     }
 
     fn credit(&self, c: &Credit) -> String {

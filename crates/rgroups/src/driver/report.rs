@@ -2,7 +2,7 @@
 
 use crate::Address;
 use crate::shared::Shared;
-use crate::stats::{Credit, Heard, Inspection, Window};
+use crate::stats::{Credit, Heard, Inspection, Stability, Window};
 use rgroups_core::event::CreditAccount;
 use rgroups_core::node::Node;
 use rgroups_core::{Answer, DropReason, Pool, Query, Time, strangers};
@@ -34,6 +34,18 @@ pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String)
         _ => Vec::new(),
     };
     let windows = stack.ask_all(&Query::Windows).into_iter().flat_map(windows);
+    let stability = match stack.ask(&Query::Stability) {
+        Some(Answer::Stability(s)) => Some(Stability {
+            waiting_for: s.waiting_for.into_iter().map(Address).collect(),
+            held_back: s
+                .held_back
+                .iter()
+                .map(|h| (Address(h.sender), h.oldest, Address(h.by)))
+                .collect(),
+            oldest: s.oldest.map(|u| (Address(u.sender), u.oldest, now.since(u.since))),
+        }),
+        _ => None,
+    };
     let mut suspects: Vec<Address> = Vec::new();
     for answer in stack.ask_all(&Query::Suspects) {
         if let Answer::Suspects(list) = answer {
@@ -47,6 +59,7 @@ pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String)
         multicast_credits: credits(Pool::Multicast),
         unicast_credits: credits(Pool::Unicast),
         windows: windows.map(Window::from).collect(),
+        stability,
         suspects,
         physical: stack.group().addresses.known().map(|(m, at)| (Address(m), at)).collect(),
         protocols: stack.layer_names().map(str::to_owned).collect(),

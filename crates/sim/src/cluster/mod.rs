@@ -257,7 +257,12 @@ impl Cluster {
 
     /// From now on counts what is sent between hosts; see [`Network::census`].
     pub fn start_census(&mut self) {
-        self.network.start_census();
+        self.network.start_census(&[]);
+    }
+
+    /// The same, and keeps the messages of these protocols, by JGroups' names.
+    pub fn start_census_keeping(&mut self, protocols: &[&str]) {
+        self.network.start_census(protocols);
     }
 
     /// Sends a message from the application of `from`. `None` if no such node runs.

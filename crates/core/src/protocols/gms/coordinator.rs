@@ -77,6 +77,7 @@ impl Gms {
         }
         let answer = digest.and_then(|d| payload::join_response(joiner, &view, &d, Flags::OOB));
         if let Some(m) = answer {
+            self.counters.join_digests += 1;
             cx.send_down(m);
         }
     }
@@ -132,6 +133,7 @@ impl Gms {
                 .and_then(|d| payload::join_response(*joiner, &view, d, Flags::empty()));
             // Without a digest of every member there is no answer, and the joiner asks again.
             if let (Some(m), Some(digest)) = (answer, &digest) {
+                self.counters.join_digests += 1;
                 self.welcomes.insert(*joiner, digest.clone());
                 cx.send_down(m);
             }

@@ -6,7 +6,9 @@ use super::payload::{self, Announced, Misfit};
 use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 #[cfg(feature = "mutants")]
 use crate::mutants::Mutant;
-use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Uuid, View};
+use crate::{
+    Cx, Digest, Dir, DropReason, Event, GroupChange, Message, ReferenceDigest, Uuid, View,
+};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -143,13 +145,12 @@ impl Gms {
 
     /// Sends the installed view to one member, with the digest if it is a merged one.
     pub(super) fn send_whole_view(&self, to: Uuid, cx: &mut Cx<'_>) {
+        let Some(view) = self.latest() else { return };
         let merge_digest = match &self.pending {
-            Some(pending) => pending.merge_digest(),
-            None => self.merge_digest.as_ref(),
+            Some(p) => p.merge_digest().and_then(|digest| ReferenceDigest::of(view, digest)),
+            None => self.merge_digest.clone(),
         };
-        if let Some(view) = self.latest() {
-            cx.send_down(payload::view_unicast(to, view, merge_digest));
-        }
+        cx.send_down(payload::view_unicast(to, view, merge_digest.as_ref()));
     }
 
     /// Installs `view` (see also [`Gms::adopt`]): the windows first, then the view down and up, then what its members sent
@@ -179,7 +180,7 @@ impl Gms {
         }
         self.acks_owed.retain(|m, _| view.contains(*m));
         self.merge_digest = match &windows {
-            Windows::Merge(digest) => Some(digest.clone()),
+            Windows::Merge(digest) => ReferenceDigest::of(&view, digest),
             Windows::Follow | Windows::Set(_) | Windows::Jump(_) => None,
         };
         match &windows {

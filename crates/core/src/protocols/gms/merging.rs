@@ -195,7 +195,9 @@ impl Gms {
         let Some((view, digest)) = result else { return self.cancel_merge(cx) };
         for m in &lead.asked {
             let (id, answered) = (&merging.id, lead.answers.contains_key(m));
-            cx.send_down(match answered && view.contains(*m) {
+            let takes_part = answered && view.contains(*m);
+            self.counters.merge_digests += u64::from(takes_part);
+            cx.send_down(match takes_part {
                 true => payload::merge_installation(*m, id, &view, &digest),
                 false => payload::merge_cancellation(*m, id),
             });
@@ -272,6 +274,7 @@ impl Gms {
         if merging.leader == local {
             self.take_answer(local, Some((view, digest)), cx);
         } else {
+            self.counters.merge_digests += 1;
             cx.send_down(answer_to(merging, &view, &digest));
         }
     }

@@ -44,7 +44,7 @@ use crate::wire::header::{GmsHeader, GmsKind};
 use crate::wire::{Address, Header, ProtId};
 use crate::{
     Answer, AppEvent, Batch, Cx, Digest, Dir, DropReason, Event, Flow, Group, GroupChange, Message,
-    Purpose, Query, Time, TimerKey, Trace, Uuid, View, attributes,
+    Purpose, Query, ReferenceDigest, Time, TimerKey, Trace, Uuid, View, attributes,
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -128,7 +128,7 @@ pub struct Gms {
     join: JoinHistory,
     requests: Requests,
     /// Of a merged view: its digest, for those who must be sent it again.
-    merge_digest: Option<Digest>,
+    merge_digest: Option<ReferenceDigest>,
     /// Acknowledgements of the view that this member announced last.
     acks: Option<AckRound>,
     /// As coordinator: the digests that joiners were given, until they acknowledge a view.
@@ -165,6 +165,10 @@ struct Counters {
     views_refused: u64,
     /// How often this member was let go without having asked.
     let_go: u64,
+    /// Digests that joiners were sent.
+    join_digests: u64,
+    /// Digests that merges took, of every kind.
+    merge_digests: u64,
 }
 
 /// How many excluded members are remembered.
@@ -478,6 +482,11 @@ impl Protocol for Gms {
         out("merges_started", c.merges_started);
         out("merges_installed", c.merges_installed);
         out("views_refused", c.views_refused);
+        out("join_digests_sent", c.join_digests);
+        out("merge_digests_sent", c.merge_digests);
+        // Short-lived: until a joiner has acknowledged its view, until a view is installed.
+        let waiting = self.pending.as_ref().map_or(0, Pending::digests);
+        out("retained_digests", self.welcomes.len() as u64 + waiting);
         out("held_bytes", self.held.bytes());
         out("held_dropped", c.held_dropped);
         out("let_go_by_others", c.let_go);

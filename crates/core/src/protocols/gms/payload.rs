@@ -92,9 +92,9 @@ pub(super) fn merge_view_multicast(view: &View, digest: &Digest) -> Message {
 }
 
 /// Sends the whole view to one member, with the digest if it is a merged view.
-pub(super) fn view_unicast(to: Uuid, view: &View, digest: Option<&Digest>) -> Message {
+pub(super) fn view_unicast(to: Uuid, view: &View, digest: Option<&ReferenceDigest>) -> Message {
     let payload = match digest {
-        Some(digest) => merged(view, digest),
+        Some(digest) => ViewDigest::view_and_reference(view.to_wire(), digest.to_wire()),
         None => ViewDigest::view(view.to_wire()),
     };
     let flags = Flags::OOB | Flags::NO_FC;

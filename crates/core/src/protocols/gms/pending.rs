@@ -25,6 +25,14 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// How many digests wait with the view.
+    pub(super) fn digests(&self) -> u64 {
+        match &self.windows {
+            Windows::Follow => 0,
+            Windows::Set(_) | Windows::Merge(_) | Windows::Jump(_) => 1,
+        }
+    }
+
     /// The digest of the view, if it is a merged one.
     pub(super) fn merge_digest(&self) -> Option<&Digest> {
         match &self.windows {

@@ -80,6 +80,7 @@ impl Gms {
         if merging {
             self.merge_expected_until = cx.now + self.config.merge_timeout * 2;
         }
+        self.counters.merge_digests += 1;
         cx.send_down(payload::digest_response(src, local, own));
     }
 
@@ -179,6 +180,7 @@ impl Gms {
         let part: BTreeSet<Uuid> =
             previous.members.iter().copied().filter(|m| *m != local && view.contains(*m)).collect();
         if !part.is_empty() {
+            self.counters.merge_digests += 1;
             cx.send_down(announcement);
         }
         self.full_view_sent = view.coordinator() == local;
