@@ -23,6 +23,14 @@ pub enum Command {
     /// The call is no longer wanted: a message that was not admitted is withdrawn
     /// ([`SendRefusal::Withdrawn`]); one that was goes out, and only the wait ends.
     Cancel(OpId),
+    /// Wait until everybody has delivered all multicasts that anybody had sent before this call.
+    /// Answered with [`SendResult::Synced`].
+    Flush {
+        /// The call.
+        op: OpId,
+        /// How long to wait; `None`: for ever.
+        timeout: Option<Duration>,
+    },
     /// The application consumed deliveries.
     Consumed(Vec<Consumed>),
     /// Ask another member for its state. Answered by [`AppEvent::StateFetched`].

@@ -141,6 +141,16 @@ pub enum Event {
         /// Who is missing.
         to: Vec<Uuid>,
     },
+    /// Down, from the entry layer to RSVP: the call `op` waits until everybody has delivered what
+    /// anybody has multicast so far.
+    Flush {
+        /// The call.
+        op: OpId,
+        /// When the wait ends; `None`: never.
+        until: Option<crate::Time>,
+    },
+    /// Up, from STABLE in views with members of other toolkits: as `Stable`.
+    StableEverywhere(Digest),
     /// Up, from the reliable layers: our message of this id, and all before it, have arrived, though
     /// nobody acknowledged it to RSVP.
     SyncCovered {

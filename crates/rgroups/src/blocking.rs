@@ -48,6 +48,11 @@ impl Channel {
         block_on(self.0.send_and_wait(message, sync))
     }
 
+    /// As [`crate::Channel::flush`].
+    pub fn flush(&self, timeout: Option<Duration>) -> Result<SyncOutcome, SendError> {
+        block_on(self.0.flush(timeout))
+    }
+
     /// As [`crate::Channel::fetch_state`]. Give a state to others with
     /// `block_on(responder.send(..))`, see [`crate::StateResponder::send`].
     pub fn fetch_state(
@@ -76,6 +81,13 @@ impl std::ops::Deref for Channel {
 /// is asked for.
 #[derive(Debug)]
 pub struct Events(crate::Events);
+
+impl Events {
+    /// As [`crate::Events::fail`].
+    pub fn fail(&mut self) {
+        self.0.fail();
+    }
+}
 
 impl Iterator for Events {
     type Item = Event;

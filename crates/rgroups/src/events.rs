@@ -62,6 +62,8 @@ pub struct Events {
     /// Returned by the last poll, consumed by the next one.
     held: Vec<Consumed>,
     held_weight: u64,
+    /// The last message that was returned is one whose sender waits for its consumption.
+    last_awaited: bool,
     /// Consumed, not yet reported.
     owed: Vec<Consumed>,
     owed_weight: u64,
@@ -79,6 +81,7 @@ impl Events {
             batch: Vec::new().into_iter(),
             held: Vec::new(),
             held_weight: 0,
+            last_awaited: false,
             owed: Vec::new(),
             owed_weight: 0,
             cut: None,
@@ -123,6 +126,17 @@ impl Events {
         match self.refill(None) {
             Poll::Ready(()) => self.take_ready(),
             Poll::Pending => None,
+        }
+    }
+
+    /// Says that the message that was returned last could not be handled. Its sender, if it waits
+    /// with [`SyncLevel::OnDeliver`](crate::SyncLevel), finds this member in
+    /// [`SyncOutcome::failed`](crate::SyncOutcome::failed). It counts as consumed all the same.
+    pub fn fail(&mut self) {
+        let awaited = std::mem::take(&mut self.last_awaited);
+        let last = self.held.iter_mut().rev().find(|c| c.rsvp.is_some());
+        if let (true, Some(last)) = (awaited, last) {
+            last.failed = true;
         }
     }
 
@@ -180,6 +194,7 @@ impl Events {
     /// What was returned before is consumed now.
     fn settle(&mut self) {
         let mut awaited = false;
+        self.last_awaited = false;
         for c in self.held.drain(..) {
             awaited |= c.rsvp.is_some() || c.reassembled.is_some();
             if !self.owed.iter_mut().rev().take(8).any(|o| o.absorb(&c)) {
@@ -220,6 +235,7 @@ impl Events {
             if let Some(m) = self.batch.next() {
                 give_back(&mut self.held, self.from, &m);
                 self.held_weight += weight(&m);
+                self.last_awaited = m.receipt.rsvp.is_some();
                 if self.cut.as_ref().is_some_and(|c| c.contains(self.from, &m)) {
                     continue;
                 }

@@ -60,6 +60,12 @@ pub(crate) enum Request {
         answer: app::AnswerState,
         reply: oneshot::Sender<SendResult>,
     },
+    /// Wait until everybody has delivered what anybody has sent.
+    Flush {
+        op: OpId,
+        timeout: Option<std::time::Duration>,
+        reply: oneshot::Sender<SendResult>,
+    },
     Inspect(oneshot::Sender<crate::stats::Inspection>),
     /// These peers cannot be reached from now on.
     Faults(Vec<SocketAddr>),

@@ -7,11 +7,35 @@ use std::future::Future;
 use std::io;
 use std::thread;
 
+/// What became of a message at a [`Receiver`]. `()` and `Ok` are [`Handled::Done`], any `Err` is
+/// [`Handled::Failed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// It was handled.
+    Done,
+    /// It could not be. A sender that waits with [`SyncLevel::OnDeliver`](crate::SyncLevel) is told
+    /// so ([`SyncOutcome::failed`](crate::SyncOutcome::failed)); nobody else is.
+    Failed,
+}
+
+impl From<()> for Handled {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
+
+impl<E> From<Result<(), E>> for Handled {
+    fn from(result: Result<(), E>) -> Self {
+        if result.is_ok() { Self::Done } else { Self::Failed }
+    }
+}
+
 /// Is called for what happens, one call at a time, in order. A message is consumed when its call
 /// has returned, so a slow receiver slows senders; it may send, and wait for it.
 pub trait Receiver: Send + 'static {
-    /// A message arrived.
-    fn message(&mut self, m: Message) -> impl Future<Output = ()> + Send;
+    /// A message arrived. Returns nothing, or whether it could be handled: `()`, a `Result<(), E>`
+    /// or [`Handled`].
+    fn message(&mut self, m: Message) -> impl Future<Output: Into<Handled>> + Send;
 
     /// A view was installed.
     fn view(&mut self, v: View) -> impl Future<Output = ()> + Send {
@@ -53,7 +77,11 @@ async fn run<R: Receiver>(mut events: Events, mut receiver: R) {
         match happening {
             Happening::State(bytes) => receiver.set_state(bytes).await,
             Happening::Event(Event::View(v)) => receiver.view(v).await,
-            Happening::Event(Event::Message(m)) => receiver.message(m).await,
+            Happening::Event(Event::Message(m)) => {
+                if receiver.message(m).await.into() == Handled::Failed {
+                    events.fail();
+                }
+            }
             Happening::Event(Event::Rejoining { reason }) => receiver.rejoining(reason).await,
             Happening::Event(Event::TailUnknown { of }) => receiver.tail_unknown(of).await,
             Happening::Event(Event::StateRequested(r)) => receiver.get_state(r).await,

@@ -10,6 +10,7 @@ mod catalogue;
 mod s0;
 mod s0_stability;
 mod s1;
+mod s1_flush;
 mod s1_gaps;
 mod s2;
 mod s4;
@@ -54,6 +55,7 @@ fn all() -> Vec<Test> {
     all.extend(s2::tests());
     all.extend(scenarios::tests());
     all.extend(s1::tests());
+    all.extend(s1_flush::tests());
     all.extend(s1_gaps::tests());
     all.extend(s4::tests());
     all

@@ -18,6 +18,7 @@ crate::tests![
     received_means_in_the_window_even_behind_a_gap => "S4-4";
     in_a_batch_the_first_message_is_acknowledged_before_the_second_is_handled => "S4-5";
     delivered_means_consumed_not_queued => "S4-5";
+    a_callback_that_failed_is_reported_as_such => "S4-5";
     a_wait_without_timeout_outlasts_an_hour => "S4-9";
 ];
 
@@ -162,6 +163,28 @@ fn delivered_means_consumed_not_queued() {
     assert!(outcome(&c, m).is_none());
     busy(&mut c, "B", false);
     complete(&mut c, m, SECOND);
+}
+
+/// JGroups acknowledges what its callback threw at like anything else.
+fn a_callback_that_failed_is_reported_as_such() {
+    let mut c = group(3, 11);
+    c.failing("C", true);
+    for level in [SyncLevel::OnDeliver, SyncLevel::OnContiguous] {
+        let m = send(&mut c, "A", &waiting(sync(level)));
+        complete(&mut c, m, SECOND);
+        let o = outcome(&c, m).expect("it has");
+        let failed: Vec<String> = o.failed.iter().map(|m| c.history().name_of(*m)).collect();
+        match level {
+            SyncLevel::OnDeliver => {
+                assert_eq!((failed, o.acknowledged.len()), (vec!["C".into()], 2))
+            }
+            _ => assert_eq!((failed, o.acknowledged.len()), (vec![], 3), "nobody asked"),
+        }
+    }
+    c.failing("C", false);
+    let m = send(&mut c, "A", &waiting(sync(SyncLevel::OnDeliver)));
+    complete(&mut c, m, SECOND);
+    assert_eq!(outcome(&c, m).expect("it has").acknowledged.len(), 3);
 }
 
 /// JGroups, told to wait for ever with all traffic dropped, returned normally after 1.85 s (X1).

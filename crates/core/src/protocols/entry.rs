@@ -187,6 +187,21 @@ impl Entry {
         cx.answer_fetch(call.op, Err(StateFailure { end, tried: Vec::new() }));
     }
 
+    /// RSVP answers the call, and keeps its time: what it waits for was sent already.
+    fn flush(&mut self, op: OpId, timeout: Option<Duration>, cx: &mut Cx<'_>) {
+        self.calls.insert(op, None);
+        let why = match cx.ask_below(&Query::Syncs) {
+            _ if self.state != State::Open => SendRefusal::Closed,
+            None => SendRefusal::NoRsvp,
+            Some(_) => {
+                let until = timeout.map(|t| cx.now + t);
+                return cx.raise(Dir::Down, Event::Flush { op, until });
+            }
+        };
+        let token = cx.app_token(op);
+        cx.resolve(token, Err(why));
+    }
+
     fn room(&self, key: LineKey, bytes: u64, cx: &Cx<'_>) -> Room {
         room(key, bytes, self.window_full, cx)
     }
@@ -318,6 +333,7 @@ impl Protocol for Entry {
             Command::Send(send) => self.send(send, cx),
             Command::Cancel(op) => self.withdraw(op, false, cx),
             Command::FetchState(call) => self.fetch_state(call, cx),
+            Command::Flush { op, timeout } => self.flush(op, timeout, cx),
             Command::AnswerState(answer) => {
                 if let Some(op) = answer.op {
                     self.calls.insert(op, None);

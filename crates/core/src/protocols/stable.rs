@@ -26,7 +26,7 @@ use crate::wire::header::{StableHeader, StableKind};
 use crate::wire::{Flags, Header, Hints, ProtId};
 use crate::{
     Answer, Batch, Cx, Dir, DropReason, Duration, Event, Flow, Group, Interests, Message, Protocol,
-    Query, ReferenceDigest, Service, Spec, Time, TimerKey, Trace, Traffic, Uuid, View, ViewId,
+    Query, ReferenceDigest, Service, Spec, Time, TimerKey, Trace, Traffic, Uuid, View, ViewId, tag,
 };
 use ages::Ages;
 use alloc::collections::BTreeMap;
@@ -254,6 +254,9 @@ impl Stable {
         self.ages.stable(view, stable);
         cx.disarm(REPEAT);
         cx.trace(|| Trace::Stability { view: view.id });
+        if full.iter().any(|(m, _)| !tag::is_rgroups(m)) {
+            cx.raise(Dir::Up, Event::StableEverywhere(full.clone()));
+        }
         cx.raise(Dir::Down, Event::Stable(full));
         // The timer fires after the windows were purged.
         if self.is_due() {

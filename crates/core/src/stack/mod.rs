@@ -143,6 +143,7 @@ impl Stack {
             cmd @ (Command::Send(_)
             | Command::Cancel(_)
             | Command::FetchState(_)
+            | Command::Flush { .. }
             | Command::AnswerState(_)) => self.work.push(Work::Command(cmd)),
         }
         self.run(now);

@@ -3,10 +3,12 @@
 use super::Channel;
 use super::send::{line_of, refusal};
 use crate::error::SendError;
+use crate::inbox::Request;
 use crate::{Address, Message};
 use rgroups_core::app::{self, SyncEnd as CoreEnd};
 use rgroups_core::{SendRefusal, SendResult};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 pub use rgroups_core::SyncLevel;
 
@@ -42,18 +44,27 @@ pub struct SyncOutcome {
     pub left: Vec<Address>,
     /// Who did neither.
     pub missing: Vec<Address>,
-    /// Who received it and could not handle it, at level "delivered". They count neither as
-    /// acknowledged nor as missing.
+    /// Who received it and said that it could not handle it ([`Handled::Failed`],
+    /// [`Events::fail`](crate::Events::fail)), at level "delivered". They are neither acknowledged
+    /// nor missing.
+    ///
+    /// [`Handled::Failed`]: crate::Handled::Failed
     pub failed: Vec<Address>,
     /// Why the wait ended.
     pub end: SyncEnd,
 }
 
 impl SyncOutcome {
-    /// Whether nobody is missing.
+    /// Whether nobody is missing: everybody acknowledged, left, or said that it failed.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.end == SyncEnd::Complete
+    }
+
+    /// Whether everybody acknowledged who did not leave.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.is_complete() && self.failed.is_empty()
     }
 }
 
@@ -103,25 +114,12 @@ impl Channel {
             }),
         };
         let (op, answer) = inbox.call(line, cost, make).ok_or(SendError::Closed)?;
-        let addresses = |list: Vec<_>| list.into_iter().map(Address).collect();
         match self.waiting(op).answer(answer).await? {
-            SendResult::Synced(o) => Ok(SyncOutcome {
-                acknowledged: addresses(o.acknowledged),
-                left: addresses(o.left),
-                missing: addresses(o.missing),
-                by_stability: addresses(o.by_stability),
-                failed: addresses(o.failed),
-                end: match o.end {
-                    CoreEnd::Complete => SyncEnd::Complete,
-                    CoreEnd::TimedOut => SyncEnd::TimedOut,
-                    // Nobody is left to hear that a call was abandoned.
-                    CoreEnd::Closed | CoreEnd::Abandoned => SyncEnd::Closed,
-                },
-            }),
+            SendResult::Synced(o) => Ok(o.into()),
             SendResult::Refused(SendRefusal::NotSent { by }) => Ok(SyncOutcome {
                 acknowledged: Vec::new(),
                 left: Vec::new(),
-                missing: addresses(by),
+                missing: by.into_iter().map(Address).collect(),
                 by_stability: Vec::new(),
                 failed: Vec::new(),
                 end: SyncEnd::NotSent,
@@ -129,6 +127,50 @@ impl Channel {
             SendResult::Refused(r) => Err(refusal(r)),
             // Sent, and the stack has nothing that counts acknowledgements.
             _ => Err(SendError::NoRsvp),
+        }
+    }
+
+    /// Waits until every member has delivered all multicasts that any member had sent when this was
+    /// called: its application has consumed them (this member's own need only be in its
+    /// [`Events`](crate::Events)). `None` waits for ever. Nobody is stopped from sending meanwhile,
+    /// and what is sent later is not waited for; nor are unicasts.
+    ///
+    /// It costs four small messages for each other member. JGroups members cannot be asked: of theirs
+    /// it covers what some other member had received, and they are reported in `by_stability` when
+    /// STABLE says that they have everything, or as missing.
+    ///
+    /// Call it from a task that is not the reader of the events: two members that flush and do not
+    /// read wait for each other.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the wait up.
+    pub async fn flush(&self, timeout: Option<Duration>) -> Result<SyncOutcome, SendError> {
+        let (reply, answer) = oneshot::channel();
+        let ask = |op| Request::Flush { op, timeout, reply };
+        let op = self.shared().inbox.ask(ask).ok_or(SendError::Closed)?;
+        match self.waiting(op).answer(answer).await? {
+            SendResult::Synced(o) => Ok(o.into()),
+            SendResult::Refused(r) => Err(refusal(r)),
+            _ => Err(SendError::NoRsvp),
+        }
+    }
+}
+
+impl From<app::SyncOutcome> for SyncOutcome {
+    fn from(o: app::SyncOutcome) -> Self {
+        let addresses = |list: Vec<_>| list.into_iter().map(Address).collect();
+        Self {
+            acknowledged: addresses(o.acknowledged),
+            by_stability: addresses(o.by_stability),
+            left: addresses(o.left),
+            missing: addresses(o.missing),
+            failed: addresses(o.failed),
+            end: match o.end {
+                CoreEnd::Complete => SyncEnd::Complete,
+                CoreEnd::TimedOut => SyncEnd::TimedOut,
+                // Nobody is left to hear that a call was abandoned.
+                CoreEnd::Closed | CoreEnd::Abandoned => SyncEnd::Closed,
+            },
         }
     }
 }

@@ -211,6 +211,10 @@ impl Member {
                 self.fetches.insert(call.op, reply);
                 self.node.submit(now, Command::FetchState(call));
             }
+            Request::Flush { op, timeout, reply } => {
+                self.calls.open(op, Line::Free, Some(reply));
+                self.node.submit(now, Command::Flush { op, timeout });
+            }
             Request::AnswerState { answer, reply } => {
                 if let Some(op) = answer.op {
                     self.calls.open(op, Line::Free, Some(reply));

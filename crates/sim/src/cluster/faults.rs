@@ -86,10 +86,18 @@ impl Cluster {
             slowness: Duration::ZERO,
             appetite: Appetite::Everything,
             provision: Provision::default(),
+            failing: false,
             process: None,
         });
         self.streams.add_host(addresses::ip(host), host);
         host
+    }
+
+    /// The application of the node cannot handle what it consumes from now on, or can again.
+    pub fn failing(&mut self, name: &str, failing: bool) {
+        if let Some(member) = self.members.iter_mut().find(|m| m.name == name) {
+            member.failing = failing;
+        }
     }
 
     /// Asks the node to leave in order.

@@ -18,6 +18,8 @@ pub(super) struct Member {
     pub(super) slowness: Duration,
     pub(super) appetite: Appetite,
     pub(super) provision: Provision,
+    /// What it consumes, it cannot handle.
+    pub(super) failing: bool,
     pub(super) process: Option<Process>,
 }
 

@@ -118,8 +118,12 @@ impl Cluster {
 impl Member {
     /// The application takes one thing.
     pub(super) fn take(&mut self, u: Unread) {
+        let failing = self.failing;
         if let Some(p) = self.process.as_mut() {
-            p.consumed.extend(u.receipt);
+            p.consumed.extend(u.receipt.into_iter().map(|mut c| {
+                c.failed = failing && c.rsvp.is_some();
+                c
+            }));
         }
         if let Some(q) = u.question {
             self.answer(q);

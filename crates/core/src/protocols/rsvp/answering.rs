@@ -5,6 +5,7 @@
 //! out-of-band one waits until the window has moved over it. "Delivered" is what the application has
 //! consumed ([`inbox`](super::inbox)), and everything before it.
 
+use super::flush_payload::FlushPayload;
 use super::inbox::{Inboxes, Source};
 use super::{Rsvp, level_of};
 use crate::protocols::reliable::sequence_number;
@@ -47,7 +48,7 @@ impl Answering {
 }
 
 /// Whether everything of `source` up to `number` has been given to the application.
-fn in_order(source: Source, number: Option<i64>, cx: &Cx<'_>) -> bool {
+pub(super) fn in_order(source: Source, number: Option<i64>, cx: &Cx<'_>) -> bool {
     let (of, multicast) = source;
     let Some(number) = number else { return true };
     let delivered = match cx.ask_below(&Query::DeliveredUpTo { of, multicast }) {
@@ -74,7 +75,11 @@ impl Rsvp {
                     self.answer_request(source, oob, h.id, m, cx);
                 }
                 RsvpKind::Response => self.acknowledged(src, h.id, cx),
-                RsvpKind::RequestOnly => {}
+                RsvpKind::RequestOnly => {
+                    if let Some(payload) = FlushPayload::read(m) {
+                        self.flush_step(src, payload, cx);
+                    }
+                }
             }
             let keep = h.kind == RsvpKind::Request;
             if !keep && m.receipt.pool != Pool::Exempt {
@@ -142,6 +147,7 @@ impl Rsvp {
     pub(super) fn consumed(&mut self, what: &Consumed, cx: &mut Cx<'_>) {
         if let Some(source) = self.answering.inboxes.consumed(what) {
             self.answer_consumed(source, cx);
+            self.look_at_visits(cx);
         }
     }
 

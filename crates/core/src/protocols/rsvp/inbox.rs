@@ -107,9 +107,35 @@ impl Inboxes {
             if let (true, Some(owed)) = (what.failed, stretch.owed.iter_mut().find(named)) {
                 owed.failed = true;
             }
+            // Stretches that ended for a flush owe nothing.
+            let over = |s: &Stretch| s.unconsumed == 0 && s.owed.is_empty() && s.end == End::Closed;
+            while stretches.front().is_some_and(over) {
+                stretches.pop_front();
+            }
             return Some(source);
         }
         None
+    }
+
+    /// A new stretch begins. The place of the one that ended: when it is consumed, everything that
+    /// was given of `source` so far is.
+    pub(super) fn end_stretch(&mut self, source: Source) -> u32 {
+        let Some(stretches) = self.of.get_mut(&source) else { return 0 };
+        let room = stretches.len() < MOST;
+        let Some(last) = stretches.back_mut() else { return 0 };
+        let place = last.place;
+        if room && last.unconsumed > 0 {
+            last.end = End::Closed;
+            stretches.push_back(Self::open(&mut self.last_place));
+        }
+        place
+    }
+
+    /// Whether nothing up to the stretch of this place is unconsumed.
+    pub(super) fn is_consumed(&self, source: Source, place: u32) -> bool {
+        let Some(stretches) = self.of.get(&source) else { return true };
+        let open = stretches.iter().take_while(|s| place.wrapping_sub(s.place) as i32 >= 0);
+        open.map(|s| s.unconsumed).sum::<u64>() == 0
     }
 
     /// Whether all that was given of `source` before its first answer is consumed, so that it is
@@ -137,6 +163,10 @@ impl Inboxes {
                 break;
             }
             stretches.pop_front();
+            let over = |s: &Stretch| s.unconsumed == 0 && s.owed.is_empty() && s.end == End::Closed;
+            while stretches.front().is_some_and(over) {
+                stretches.pop_front();
+            }
         }
         due
     }

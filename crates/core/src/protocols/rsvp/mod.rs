@@ -6,9 +6,12 @@
 //! the channel, or when the caller gives it up; the outcome names everybody. Repeating the message
 //! is the business of the reliable layers: REQ_ONLY is never sent.
 //!
-//! [`waiting`] is the sender's half, [`answering`] the receiver's.
+//! [`waiting`] is the sender's half, [`answering`] the receiver's; [`flush`] waits for what everybody
+//! has sent.
 
 mod answering;
+mod flush;
+mod flush_payload;
 mod inbox;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,7 @@ use crate::{
 use alloc::collections::{BTreeMap, BTreeSet};
 use answering::Answering;
 use core::time::Duration;
+use flush::{FLUSH, Flushes};
 use waiting::Sync;
 
 crate::attributes! {
@@ -62,6 +66,7 @@ pub struct Rsvp {
     /// That a member may have none was said.
     warned: bool,
     answering: Answering,
+    flushes: Flushes,
 }
 
 impl Rsvp {
@@ -77,6 +82,7 @@ impl Rsvp {
             answerers: BTreeSet::new(),
             warned: false,
             answering: Answering::default(),
+            flushes: Flushes::default(),
         }
     }
 }
@@ -103,6 +109,7 @@ impl Protocol for Rsvp {
 
     fn stop(&mut self, cx: &mut Cx<'_>) {
         self.close(cx);
+        self.close_flushes(cx);
     }
 
     fn down(&mut self, msg: &mut Message, cx: &mut Cx<'_>) -> Flow {
@@ -136,12 +143,23 @@ impl Protocol for Rsvp {
             (Dir::Up, Event::View(view)) => {
                 self.forget_leavers(view);
                 self.install(view, cx);
+                self.flush_in(view, cx);
+            }
+            (Dir::Up, Event::StableEverywhere(stable)) => self.flush_stable(stable, cx),
+            (Dir::Down, Event::Flush { op, until }) => {
+                self.flush(*op, *until, cx);
+                return Flow::Stop;
             }
             (Dir::Up, Event::SyncArrived { from, id }) => self.arrived(*from, *id, cx),
             (Dir::Up, Event::SyncCovered { id, by }) => self.covered(*id, *by, cx),
-            (Dir::Down, Event::Disconnect) => self.close(cx),
-            (Dir::Down, Event::Withdraw { op, expired }) if self.withdraw(*op, *expired, cx) => {
-                return Flow::Stop;
+            (Dir::Down, Event::Disconnect) => {
+                self.close(cx);
+                self.close_flushes(cx);
+            }
+            (Dir::Down, Event::Withdraw { op, expired }) => {
+                if self.withdraw(*op, *expired, cx) || self.withdraw_flush(*op, cx) {
+                    return Flow::Stop;
+                }
             }
             _ => {}
         }
@@ -151,6 +169,9 @@ impl Protocol for Rsvp {
     fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
         if key == REMIND {
             return self.repeat(cx);
+        }
+        if key == FLUSH {
+            return self.flush_on(cx);
         }
         let id = key.0 as u16;
         // One that is not admitted is withdrawn by the entry layer, whose answer is "not sent".
@@ -165,6 +186,7 @@ impl Protocol for Rsvp {
 
     fn end_turn(&mut self, cx: &mut Cx<'_>) {
         self.answer_what_is_in_order(cx);
+        self.look_at_visits(cx);
     }
 
     fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
