@@ -155,14 +155,20 @@ async fn confirm(a: &SendArgs, ch: &Channel, to: Option<Address>) -> Result<u8, 
     };
     let sync = Sync { level: SyncLevel::OnDeliver, timeout: Some(a.confirm), to: None };
     let done = ch.send_and_wait(m, sync).await.map_err(|e| Failure::run(e.to_string()))?;
+    let names = |list: &[Address]| {
+        list.iter().map(|m| output::member(ch, *m)).collect::<Vec<_>>().join(", ")
+    };
     match done.end {
-        SyncEnd::Complete => Ok(0),
+        SyncEnd::Complete if done.is_success() => Ok(0),
+        SyncEnd::Complete => {
+            anstream::eprintln!("warning: could not be handled by {}", names(&done.failed));
+            Ok(5)
+        }
         _ => {
-            let names: Vec<String> = done.missing.iter().map(|m| output::member(ch, *m)).collect();
             anstream::eprintln!(
                 "warning: not confirmed within {:?} by {}",
                 a.confirm,
-                names.join(", ")
+                names(&done.missing)
             );
             Ok(5)
         }

@@ -24,6 +24,8 @@ mod shipped;
 mod soak;
 #[path = "interop/strangers.rs"]
 mod strangers;
+#[path = "interop/sync.rs"]
+mod sync;
 #[path = "interop/table.rs"]
 mod table;
 #[path = "interop/world.rs"]

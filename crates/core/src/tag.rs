@@ -57,6 +57,15 @@ pub fn refers_to_views(m: Uuid) -> bool {
     capabilities(m) & REFERENCE_DIGESTS != 0
 }
 
+/// Answers the steps of a flush.
+pub const FLUSH: u8 = 4;
+
+/// Whether `m` takes part in a flush.
+#[must_use]
+pub fn flushes(m: Uuid) -> bool {
+    capabilities(m) & FLUSH != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

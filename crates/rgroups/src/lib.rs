@@ -100,3 +100,8 @@ const _: () = {
     sent::<Events>();
     sent::<Pump>();
 };
+
+/// The examples of the guide are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/what-a-send-means.md")]
+mod what_a_send_means {}

@@ -4,7 +4,8 @@ mod common;
 
 use common::{Kind, Member, PATIENCE, await_view, cluster, config, join, message, next, numbered};
 use rgroups::{
-    Channel, Config, ConnectError, Diagnose, Event, Message, Receiver, View, block_on, blocking,
+    Channel, Config, ConnectError, Diagnose, Event, Message, Receiver, Sync, SyncEnd, View,
+    block_on, blocking,
 };
 use std::sync::mpsc;
 use std::thread;
@@ -184,6 +185,49 @@ fn a_receiver_is_called_for_everything_in_order() {
     }
     block_on(ch.close()).expect("leaves");
     assert!(heard.recv_timeout(PATIENCE).is_err(), "the receiver is gone");
+}
+
+/// Cannot handle what says so.
+struct Picky;
+
+impl Receiver for Picky {
+    async fn message(&mut self, m: Message) -> Result<(), String> {
+        if m.text() == Some("bad") { Err("as it says".into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_sender_that_waits_hears_of_a_callback_that_failed_and_of_an_event_that_did() {
+    let config = config(Kind::InProcess);
+    let mut a = join(&config, "A");
+    let b = block_on(Channel::builder(config.clone()).name("B").connect_with("test", Picky));
+    let b = b.expect("joins");
+    let mut c = join(&config, "C");
+    await_view(&mut a, |v| v.members().len() == 3);
+    let c_address = c.ch.address();
+    let reader = thread::spawn(move || {
+        while message(&mut c).text() != Some("bad") {}
+        c.events.fail();
+        // Read on, or it never counts as consumed.
+        let _ = c.events.try_next();
+        c
+    });
+    let send = |text: &'static str| {
+        let sync = Sync { timeout: Some(PATIENCE), ..Sync::default() };
+        block_on(a.ch.send_and_wait(Message::multicast(text), sync)).expect("sent")
+    };
+    let bad = send("bad");
+    let mut failed = bad.failed.clone();
+    failed.sort();
+    let mut both = vec![b.address(), c_address];
+    both.sort();
+    assert_eq!((bad.end, failed), (SyncEnd::Complete, both));
+    assert!(bad.is_complete() && !bad.is_success());
+    let c = reader.join().expect("it reads");
+    drop(c);
+    let good = send("good");
+    assert!(!good.failed.contains(&b.address()));
+    assert!(good.acknowledged.contains(&b.address()));
 }
 
 #[test]

@@ -48,18 +48,19 @@ impl World {
 
     /// A JGroups member with the protocols of JGroups' own files, but quick to detect failures.
     pub(crate) fn java(&self, name: &str) -> Peer {
-        self.java_member(name, "")
+        self.java_with(name, "", "50s")
     }
 
     /// The same with RSVP on top of FRAG2.
     pub(crate) fn java_with_rsvp(&self, name: &str) -> Peer {
-        self.java_member(name, "<RSVP/>")
+        self.java_with(name, "<RSVP/>", "50s")
     }
 
-    fn java_member(&self, name: &str, top: &str) -> Peer {
+    /// The same with `top` on top of FRAG2, reporting to STABLE every so often.
+    pub(crate) fn java_with(&self, name: &str, top: &str, gossip: &str) -> Peer {
         let plan = scratch().join(format!("{}-{}-{name}.xml", self.transport, self.port));
         // JGroups knows double quotes only.
-        let xml = self.plan(top).replace('\'', "\"");
+        let xml = self.plan(top).replace("50s", gossip).replace('\'', "\"");
         std::fs::write(&plan, xml).expect("the scratch folder is ours");
         let mut java = self.jvm(&[]);
         java.arg("Peer").arg(plan).args([name, &self.cluster]);

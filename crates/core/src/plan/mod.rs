@@ -83,6 +83,7 @@ impl StackPlan {
         let of = |p: &ProtocolConfig| match p {
             ProtocolConfig::Nakack2(config) if !config.discard_delivered_msgs => tag::TAIL_REPAIR,
             ProtocolConfig::Stable(_) => tag::REFERENCE_DIGESTS,
+            ProtocolConfig::Rsvp(_) => tag::FLUSH,
             _ => 0,
         };
         self.protocols.iter().map(of).fold(0, |all, bit| all | bit)

@@ -254,7 +254,7 @@ impl Stable {
         self.ages.stable(view, stable);
         cx.disarm(REPEAT);
         cx.trace(|| Trace::Stability { view: view.id });
-        if full.iter().any(|(m, _)| !tag::is_rgroups(m)) {
+        if full.iter().any(|(m, _)| !tag::flushes(m)) {
             cx.raise(Dir::Up, Event::StableEverywhere(full.clone()));
         }
         cx.raise(Dir::Down, Event::Stable(full));

@@ -88,7 +88,7 @@ impl Rsvp {
         let number = self.flushes.last;
         let local = cx.local();
         let others = || cx.group().members().iter().copied().filter(|m| *m != local);
-        let unasked: Vec<Uuid> = others().filter(|m| tag::is_rgroups(*m)).collect();
+        let unasked: Vec<Uuid> = others().filter(|m| tag::flushes(*m)).collect();
         let awaited: Vec<Uuid> = cx.group().members().to_vec();
         let sent = self.what_was_sent(cx);
         let mut flush = Flush {
@@ -112,7 +112,7 @@ impl Rsvp {
     fn what_was_sent(&self, cx: &Cx<'_>) -> Vec<(Uuid, i64)> {
         let Some(Answer::Digest(digest)) = cx.ask_below(&Query::Digest) else { return Vec::new() };
         let local = cx.local();
-        let told = |(m, _): &(Uuid, _)| *m == local || !tag::is_rgroups(*m);
+        let told = |(m, _): &(Uuid, _)| *m == local || !tag::flushes(*m);
         digest.iter().filter(told).map(|(m, pair)| (m, pair.received)).collect()
     }
 
@@ -134,7 +134,7 @@ impl Rsvp {
                 true => (flush.awaited.clone(), Step::Reach(flush.list())),
             };
             let payload = FlushPayload { number: *number, step };
-            for m in to.into_iter().filter(|m| *m != local && tag::is_rgroups(*m)) {
+            for m in to.into_iter().filter(|m| *m != local && tag::flushes(*m)) {
                 cx.send_down(payload.message(m));
             }
             if flush.unasked.is_empty() && flush.awaited.contains(&local) {
@@ -155,7 +155,7 @@ impl Rsvp {
 
     /// A step of `from` arrived.
     pub(super) fn flush_step(&mut self, from: Uuid, payload: FlushPayload, cx: &mut Cx<'_>) {
-        if !tag::is_rgroups(from) || !cx.is_member(from) || from == cx.local() {
+        if !tag::flushes(from) || !cx.is_member(from) || from == cx.local() {
             return;
         }
         let number = payload.number;
@@ -268,7 +268,7 @@ impl Rsvp {
         for (number, flush) in self.flushes.own.iter().filter(|(_, f)| f.unasked.is_empty()) {
             let covers = |(m, n): (&Uuid, &i64)| stable.get(*m).is_none_or(|p| p.delivered >= *n);
             if flush.target.iter().all(covers) {
-                let others = flush.awaited.iter().filter(|m| !tag::is_rgroups(**m));
+                let others = flush.awaited.iter().filter(|m| !tag::flushes(**m));
                 reached.extend(others.map(|m| (*number, *m)));
             }
         }

@@ -156,10 +156,10 @@ impl Protocol for Rsvp {
                 self.close(cx);
                 self.close_flushes(cx);
             }
-            (Dir::Down, Event::Withdraw { op, expired }) => {
-                if self.withdraw(*op, *expired, cx) || self.withdraw_flush(*op, cx) {
-                    return Flow::Stop;
-                }
+            (Dir::Down, Event::Withdraw { op, expired })
+                if self.withdraw(*op, *expired, cx) || self.withdraw_flush(*op, cx) =>
+            {
+                return Flow::Stop;
             }
             _ => {}
         }
