@@ -75,7 +75,7 @@ pub use net::bind::{
     BIND_VARIABLE, BindChoice, BindOrigin, DEFAULT_BIND_RULE, IpVersion, NetInterface,
     NoBindAddress, choose_bind_addr, interfaces,
 };
-pub use receiver::{Handled, Receiver};
+pub use receiver::{Failed, Receiver};
 pub use state::{State, StateAttempt, StateError, StateResponder};
 pub use stats::{Credit, Gauges, Heard, Inspection, SendWindow, Stability, Stats, Window};
 pub use view::{View, ViewDiff, ViewId};

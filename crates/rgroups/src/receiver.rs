@@ -7,35 +7,32 @@ use std::future::Future;
 use std::io;
 use std::thread;
 
-/// What became of a message at a [`Receiver`]. `()` and `Ok` are [`Handled::Done`], any `Err` is
-/// [`Handled::Failed`].
+/// What a [`Receiver`] says of a message that it could not handle; any error becomes it, so `?` works.
+/// A sender that waits with [`SyncLevel::OnDeliver`](crate::SyncLevel) is told that this member failed
+/// ([`SyncOutcome::failed`](crate::SyncOutcome::failed)); nobody else is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handled {
-    /// It was handled.
-    Done,
-    /// It could not be. A sender that waits with [`SyncLevel::OnDeliver`](crate::SyncLevel) is told
-    /// so ([`SyncOutcome::failed`](crate::SyncOutcome::failed)); nobody else is.
-    Failed,
-}
+pub struct Failed;
 
-impl From<()> for Handled {
-    fn from((): ()) -> Self {
-        Self::Done
-    }
-}
-
-impl<E> From<Result<(), E>> for Handled {
-    fn from(result: Result<(), E>) -> Self {
-        if result.is_ok() { Self::Done } else { Self::Failed }
+impl<E: std::error::Error> From<E> for Failed {
+    fn from(_: E) -> Self {
+        Self
     }
 }
 
 /// Is called for what happens, one call at a time, in order. A message is consumed when its call
 /// has returned, so a slow receiver slows senders; it may send, and wait for it.
 pub trait Receiver: Send + 'static {
-    /// A message arrived. Returns nothing, or whether it could be handled: `()`, a `Result<(), E>`
-    /// or [`Handled`].
-    fn message(&mut self, m: Message) -> impl Future<Output: Into<Handled>> + Send;
+    /// A message arrived.
+    fn message(&mut self, m: Message) -> impl Future<Output = ()> + Send;
+
+    /// A message arrived, and may turn out to be more than the receiver can handle. Implement this
+    /// for receivers that can fail; then [`Receiver::message`] is not called.
+    fn try_message(&mut self, m: Message) -> impl Future<Output = Result<(), Failed>> + Send {
+        async {
+            self.message(m).await;
+            Ok(())
+        }
+    }
 
     /// A view was installed.
     fn view(&mut self, v: View) -> impl Future<Output = ()> + Send {
@@ -78,7 +75,7 @@ async fn run<R: Receiver>(mut events: Events, mut receiver: R) {
             Happening::State(bytes) => receiver.set_state(bytes).await,
             Happening::Event(Event::View(v)) => receiver.view(v).await,
             Happening::Event(Event::Message(m)) => {
-                if receiver.message(m).await.into() == Handled::Failed {
+                if receiver.try_message(m).await.is_err() {
                     events.fail();
                 }
             }

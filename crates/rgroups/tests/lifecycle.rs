@@ -4,7 +4,7 @@ mod common;
 
 use common::{Kind, Member, PATIENCE, await_view, cluster, config, join, message, next, numbered};
 use rgroups::{
-    Channel, Config, ConnectError, Diagnose, Event, Message, Receiver, Sync, SyncEnd, View,
+    Channel, Config, ConnectError, Diagnose, Event, Failed, Message, Receiver, Sync, SyncEnd, View,
     block_on, blocking,
 };
 use std::sync::mpsc;
@@ -191,8 +191,12 @@ fn a_receiver_is_called_for_everything_in_order() {
 struct Picky;
 
 impl Receiver for Picky {
-    async fn message(&mut self, m: Message) -> Result<(), String> {
-        if m.text() == Some("bad") { Err("as it says".into()) } else { Ok(()) }
+    async fn message(&mut self, _: Message) {
+        unreachable!("the other one is called");
+    }
+
+    async fn try_message(&mut self, m: Message) -> Result<(), Failed> {
+        if m.text() == Some("bad") { Err(Failed) } else { Ok(()) }
     }
 }
 

@@ -44,11 +44,10 @@ pub struct SyncOutcome {
     pub left: Vec<Address>,
     /// Who did neither.
     pub missing: Vec<Address>,
-    /// Who received it and said that it could not handle it ([`Handled::Failed`],
+    /// Who received it and said that it could not handle it
+    /// ([`Receiver::try_message`](crate::Receiver::try_message),
     /// [`Events::fail`](crate::Events::fail)), at level "delivered". They are neither acknowledged
     /// nor missing.
-    ///
-    /// [`Handled::Failed`]: crate::Handled::Failed
     pub failed: Vec<Address>,
     /// Why the wait ended.
     pub end: SyncEnd,
