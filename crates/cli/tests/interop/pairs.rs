@@ -97,7 +97,7 @@ fn a_stack_with_rsvp_confirms() {
     java.hears("^joined");
     let sender = world.command("send", &world.cluster, "S", &["--members", "2", "--", "sure"]);
     java.hears("^multicast S sure");
-    sender.hears("confirmed by all");
+    sender.hears("confirmed by the other member");
     let rust = world.chat("R");
     rust.hears("[J, R]");
     java.told("rsvp surely");
