@@ -91,6 +91,11 @@ pub use rgroups_core as core;
 #[doc = include_str!("../../../docs/flow-control.md")]
 struct FlowControlChapter;
 
+/// Those of the chapter on sends too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/what-a-send-means.md")]
+struct SendChapter;
+
 const _: () = {
     const fn shared<T: Send + std::marker::Sync>() {}
     shared::<Channel>();
@@ -100,8 +105,3 @@ const _: () = {
     sent::<Events>();
     sent::<Pump>();
 };
-
-/// The examples of the guide are compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/what-a-send-means.md")]
-mod what_a_send_means {}
