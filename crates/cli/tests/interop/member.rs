@@ -210,6 +210,7 @@ impl Member {
             }
             ["tally"] => self.report(),
             ["kept"] => say(&format!("kept {}", self.kept().await)),
+            ["counter", name] => say(&format!("counter {}", self.counter(name).await)),
             ["credits"] => self.credits().await,
             ["memory"] => say(&format!("memory {}", resident())),
             _ => say(&format!("unknown command {}", words.join(" "))),
@@ -357,6 +358,12 @@ impl Member {
             let average = of(protocol, "average_time_blocked_us");
             say(&format!("credits {protocol} {blockings} {average}"));
         }
+    }
+
+    /// The sum of all counters of this name.
+    async fn counter(&self, name: &str) -> u64 {
+        let all = self.channel.inspect().await.expect("the channel is open").counters;
+        all.iter().filter(|c| c.1 == name).map(|c| c.2).sum()
     }
 
     /// How many bytes are kept for retransmission.

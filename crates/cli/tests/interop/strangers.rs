@@ -1,6 +1,7 @@
 //! Java processes that hear our packets without being members: of another cluster on the same
 //! ports, only joining, and bound to the port of a member of ours that has just died. None may
-//! find bytes that it cannot read.
+//! find bytes that it cannot read, also not what only members of ours say to each other
+//! (docs/wire-extensions.md).
 
 use crate::peer::PATIENCE;
 use crate::table::warnings;
@@ -15,6 +16,51 @@ fn udp_strangers_can_read_everything() {
 #[test]
 fn tcp_strangers_can_read_everything() {
     run("tcp");
+}
+
+#[test]
+fn udp_strangers_can_read_what_only_our_members_say() {
+    run_among_ourselves("udp");
+}
+
+#[test]
+fn tcp_strangers_can_read_what_only_our_members_say() {
+    run_among_ourselves("tcp");
+}
+
+/// A group of ours, whose STABLE speaks by reference to the view and which repairs the tail of the
+/// one that dies, among the same strangers.
+fn run_among_ourselves(transport: &'static str) {
+    let Some(world) = World::new(transport) else { return };
+    let often = ["STABLE.desired_avg_gossip=200", "STABLE.max_bytes=20000"];
+    let [first, second, dying] = [("R1", 0), ("R2", 1), ("R3", 2)].map(|(name, place)| {
+        let member = world.stock_rust(name, place, &often);
+        member.hears("^joined");
+        member
+    });
+    let other = world.stock_java_of("other", "JX", 3, &[], &[]);
+    other.hears("^joined");
+    let joining = world.stock_java_of(&world.cluster, "JY", 4, &[], &["-Dpeer.mute=true"]);
+    joining.hears("^starting");
+    // It waits with its sockets until we say so.
+    let heir = world.stock_java_of("other", "JZ", 2, &[], &["-Dpeer.wait=true"]);
+    heir.hears("^starting");
+    first.told("steady 5 3000 R2 R3");
+    second.told("steady 5 3000 R1 R3");
+    std::thread::sleep(Duration::from_secs(3));
+    dying.signal("-KILL");
+    heir.told("go");
+    heir.has_heard(&format!("physical address=127.0.0.1:{}", world.port + 2), PATIENCE);
+    for m in [&first, &second] {
+        m.has_heard("^view 3 R1,R2$", PATIENCE);
+    }
+    std::thread::sleep(Duration::from_secs(5));
+    let counted = second.answers("counter delta_reports_sent");
+    assert!(counted.iter().any(|l| l.starts_with("counter ") && l != "counter 0"), "{counted:?}");
+    for m in [&first, &second] {
+        m.answers("steady off");
+    }
+    warnings(&[first, second, other, joining, heir]);
 }
 
 fn run(transport: &'static str) {
