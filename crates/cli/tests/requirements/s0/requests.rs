@@ -11,6 +11,7 @@ crate::tests![
     a_member_with_credit_below_the_cost_of_the_head_owes_credit => "S0-12";
     who_has_answered_is_not_asked_again_and_a_frozen_member_is => "S0-13";
     requests_let_nothing_pass_that_was_not_processed => "S0-13";
+    a_request_that_a_cut_held_up_grants_nothing_for_a_lost_tail => "S0-13";
 ];
 
 fn lose_credit_and_block(plan: StackPlan) -> (Cluster, usize) {
@@ -109,4 +110,23 @@ fn requests_let_nothing_pass_that_was_not_processed() {
     c.run_for(60 * SECOND);
     assert!(asked(&c, "A", "D", since).len() >= 20);
     assert_eq!(total(&c, Sum::Delivered("D"), since), 2 * MAX);
+}
+
+/// All that B sent and announced is lost in a one-way cut; its request for credit is reliable, and
+/// arrives when the cut ends, at a receiver that knows of nothing that is missing.
+fn a_request_that_a_cut_held_up_grants_nothing_for_a_lost_tail() {
+    for tenths in 170..180 {
+        let mut c = group(udp(), &["A", "B"]);
+        let since = now(&c);
+        c.cut("B", "A");
+        let sent = cast(&mut c, "B", 21, 50_000);
+        c.run_for(ms(tenths * 100));
+        c.heal();
+        while !is_sent(&c, sent[20]) {
+            c.run_for(ms(20));
+            let given: u64 = granted(&c, "A", "B", since).iter().sum();
+            assert!(given <= total(&c, Sum::Taken("A"), since), "granted what nobody has taken");
+            assert!(c.now().since(Time::ZERO) < 60 * SECOND);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! by the stop of the stack; the application hears after one second who it is waiting for.
 
 use super::credits::Account;
-use super::debtors::Debtors;
+use super::debtors::{Debtors, REMIND};
 use super::line::{Class, Line, Waiting};
 use super::whole::RefusedWhole;
 use super::{FlowSettings, SlowMember};
@@ -165,6 +165,7 @@ impl Protocol for FlowControl {
         match key {
             RESYNC => return self.resynchronise(cx),
             LOOK => return self.pump_all(cx),
+            REMIND => return self.remind_again(cx),
             _ => {}
         }
         let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
@@ -401,7 +402,7 @@ impl FlowControl {
     }
 
     /// Who holds this line up: members whose shown credit is below 0.
-    fn blockers(&self, dest: Option<Uuid>, local: Uuid) -> Vec<Uuid> {
+    pub(super) fn blockers(&self, dest: Option<Uuid>, local: Uuid) -> Vec<Uuid> {
         self.targets(dest, true, local)
             .filter(|(m, a)| a.out.balance() < self.heads_cost(dest, *m, a, local))
             .map(|(m, _)| m)
@@ -439,7 +440,7 @@ impl FlowControl {
         // A member that lacks our last messages, and does not know, would take the request for the
         // proof of a lost grant.
         if dest.is_none() && !owing.is_empty() {
-            cx.raise(Dir::Down, Event::Unacknowledged(owing));
+            self.remind(owing, cx);
         }
         granted_to_self
     }

@@ -106,6 +106,11 @@ impl Outgoing {
         self.charged += cost;
     }
 
+    /// Whether a request is open.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked > 0
+    }
+
     /// What messages have cost since the account began.
     pub(super) fn charged(&self) -> u64 {
         self.charged

@@ -1,4 +1,5 @@
-//! Members that messages wait for and that give no credit at all (`slow_member="exclude"`).
+//! Members that messages wait for: they are reminded of what they may miss, and those that give no
+//! credit at all may be excluded (`slow_member="exclude"`).
 //!
 //! A slow member gives credit now and then, however little, and each time its time begins anew. One
 //! that gave none for the whole time is as good as gone for those who send to it, although it may
@@ -6,7 +7,7 @@
 
 use super::control::FlowControl;
 use super::{FlowSettings, SlowMember};
-use crate::{Cx, Dir, Event, Time, Trace, Uuid};
+use crate::{Cx, Dir, Event, Time, TimerKey, Trace, Uuid};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -67,7 +68,29 @@ impl Debtors {
     }
 }
 
+/// Members that were asked for multicast credit are reminded of what they may miss.
+pub(super) const REMIND: TimerKey = TimerKey(3);
+
+/// As long as a request must be open to be the proof of a lost grant. The request itself may have
+/// been held up by a cut and sent again when it ended; a reminder that went with it was not.
+const REMIND_AGAIN: Duration = Duration::from_secs(1);
+
 impl FlowControl {
+    pub(super) fn remind(&mut self, owing: Vec<Uuid>, cx: &mut Cx<'_>) {
+        cx.raise(Dir::Down, Event::Unacknowledged(owing));
+        cx.arm(REMIND, cx.now + REMIND_AGAIN);
+    }
+
+    pub(super) fn remind_again(&mut self, cx: &mut Cx<'_>) {
+        let local = cx.local();
+        let asked = |m: &Uuid| self.accounts.get(m).is_some_and(|a| a.out.is_asked());
+        let owing: Vec<Uuid> =
+            self.blockers(None, local).into_iter().filter(|m| *m != local && asked(m)).collect();
+        if !owing.is_empty() {
+            self.remind(owing, cx);
+        }
+    }
+
     /// Looks at who holds lines up.
     pub(super) fn watch_debtors(&mut self, cx: &Cx<'_>) {
         if self.debtors.is_none() {
