@@ -479,6 +479,28 @@ pub(crate) enum SimAction {
         #[arg(long)]
         hash: bool,
     },
+    /// Run every order of deliveries, losses and deaths of a small situation.
+    ///
+    /// Example: rgroups sim explore tail-repair
+    Explore {
+        /// Which situation: `tail-repair` (three members survive a fourth).
+        situation: String,
+        /// Packets lost in one run.
+        #[arg(long, default_value_t = 2)]
+        losses: u8,
+        /// Further members that die in one run.
+        #[arg(long, default_value_t = 1)]
+        crashes: u8,
+        /// How often in one run timers fire while packets are on their way.
+        #[arg(long, default_value_t = 0)]
+        late: u8,
+        /// Stop after so many runs.
+        #[arg(long)]
+        runs: Option<u64>,
+        /// Worker threads; default: one per processor.
+        #[arg(long)]
+        threads: Option<usize>,
+    },
     /// Run a scenario script and compare it with its expected transcript.
     Script {
         /// The script.
@@ -489,9 +511,14 @@ pub(crate) enum SimAction {
 /// What the simulated runs look like.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimShape {
-    /// The fault profile; `help` lists them.
+    /// The fault profile: lan, lossy, burst, slow, frozen, churn, partition, star, oneway, coldstart
+    /// or mixed. For `run` also several, separated by commas, of which each seed takes the next;
+    /// `sends` stands for lossy, burst, slow, frozen, churn and star with `--sends`.
     #[arg(long, default_value = "lossy")]
     pub(crate) profile: String,
+    /// Applications wait for many of their messages, at all levels, and credit is set in unusual ways.
+    #[arg(long)]
+    pub(crate) sends: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

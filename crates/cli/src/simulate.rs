@@ -3,8 +3,9 @@
 use crate::args::{SimAction, SimArgs, SimShape};
 use crate::failure::Failure;
 use crate::output;
+use rgroups_sim::explore::{self, Limits, Situation, Victim};
 use rgroups_sim::script;
-use rgroups_sim::swarm::{self, Outcome, Profile, Task};
+use rgroups_sim::swarm::{self, Outcome, Profile, Stack, Task};
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +19,22 @@ pub(crate) fn run(a: &SimArgs, json: bool) -> Result<u8, Failure> {
     match &a.action {
         SimAction::Run { seeds, first, shape, threads } => {
             let threads = threads.unwrap_or_else(processors).max(1);
-            run_seeds(*first, *seeds, &task(shape)?, threads, json)
+            run_seeds(*first, *seeds, &tasks(shape)?, threads, json)
         }
-        SimAction::Replay { seed, shape, hash } => replay(*seed, &task(shape)?, *hash, json),
+        SimAction::Replay { seed, shape, hash } => {
+            let tasks = tasks(shape)?;
+            replay(*seed, swarm::task_of(*seed, &tasks), *hash, json)
+        }
+        SimAction::Explore { situation, losses, crashes, late, runs, threads } => {
+            if situation != "tail-repair" {
+                return Err(Failure::usage(format!(
+                    "no situation {situation:?}; there is tail-repair"
+                )));
+            }
+            let (losses, crashes, late) = (*losses, *crashes, *late);
+            let limits = Limits { losses, crashes, late, runs: *runs };
+            explore(&limits, threads.unwrap_or_else(processors).max(1), json)
+        }
         SimAction::Script { file } => run_script(file, json),
     }
 }
@@ -29,23 +43,31 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn task(shape: &SimShape) -> Result<Task, Failure> {
-    let profile: Profile = shape.profile.parse().map_err(|e: String| Failure::usage(e))?;
+/// One task for each profile.
+fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
+    let profiles = Profile::listed(&shape.profile).map_err(Failure::usage)?;
     if shape.members == 0 || shape.members > 100 {
         return Err(Failure::usage("--members: 1 to 100"));
     }
-    let stack = shape.stack.parse().map_err(|e: String| Failure::usage(e))?;
-    let task = Task { stack, ..Task::new(profile, shape.members) };
+    let stack: Stack = shape.stack.parse().map_err(|e: String| Failure::usage(e))?;
+    let sends = shape.sends || shape.profile == "sends";
+    let task = |profile| Task { stack, sends, ..Task::new(profile, shape.members) };
     #[cfg(feature = "mutants")]
-    let task = Task { mutant: shape.mutant.clone(), ..task };
-    Ok(task)
+    let task = |profile| Task { mutant: shape.mutant.clone(), ..task(profile) };
+    Ok(profiles.into_iter().map(task).collect())
 }
 
-fn run_seeds(first: u64, n: u64, task: &Task, threads: usize, json: bool) -> Result<u8, Failure> {
+fn run_seeds(
+    first: u64,
+    n: u64,
+    tasks: &[Task],
+    threads: usize,
+    json: bool,
+) -> Result<u8, Failure> {
     let began = Instant::now();
     let done = AtomicU64::new(0);
-    let summary = swarm::run(first..first + n, task, threads, &|outcome| {
-        report(outcome, task, json);
+    let summary = swarm::run(first..first + n, tasks, threads, &|outcome| {
+        report(outcome, swarm::task_of(outcome.seed, tasks), json);
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(TELL_EVERY) && done < n {
             anstream::eprintln!("{done} of {n} seeds, {:.0} s", began.elapsed().as_secs_f64());
@@ -111,6 +133,45 @@ fn replay(seed: u64, task: &Task, hash_only: bool, json: bool) -> Result<u8, Fai
     }
     report(&outcome, task, json);
     Ok(if outcome.violations.is_empty() { 0 } else { 6 })
+}
+
+/// Explores both cases of a situation: the one who is gone was the coordinator, or was not.
+fn explore(limits: &Limits, threads: usize, json: bool) -> Result<u8, Failure> {
+    let mut sound = true;
+    for (victim, name) in [(Victim::Member, "member"), (Victim::Coordinator, "coordinator")] {
+        let began = Instant::now();
+        let found = explore::explore(&Situation::new(victim), limits, threads);
+        let seconds = began.elapsed().as_secs_f64();
+        sound &= found.findings.is_empty();
+        for f in &found.findings {
+            for v in &f.violations {
+                output::line(&format!("{name}: {v}"));
+            }
+            output::line(&format!("  {:?}", f.choices));
+        }
+        let findings = found.findings.len();
+        if json {
+            output::object(
+                "explored",
+                json!({
+                    "gone": name, "states": found.states, "runs": found.runs,
+                    "unknown": found.unknown, "steps": found.steps, "longest": found.longest,
+                    "complete": found.complete, "findings": findings, "seconds": seconds,
+                }),
+            );
+        } else {
+            output::line(&format!(
+                "a {name} is gone: {} states, {} runs to an end ({} of them without certainty), \
+                 the longest of {} choices, {findings} broken; {} in {seconds:.0} s",
+                found.states,
+                found.runs,
+                found.unknown,
+                found.longest,
+                if found.complete { "nothing left" } else { "not complete" },
+            ));
+        }
+    }
+    Ok(if sound { 0 } else { 6 })
 }
 
 fn run_script(file: &Path, json: bool) -> Result<u8, Failure> {

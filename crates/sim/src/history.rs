@@ -4,7 +4,7 @@
 use crate::connections::Life;
 use crate::network::Host;
 use rgroups_core::event::{CreditAccount, WindowGauge};
-use rgroups_core::{Duration, Pool, SendResult, Time, Trace, Uuid, View};
+use rgroups_core::{Duration, Pool, SendResult, SyncLevel, Time, Trace, Uuid, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,6 +50,8 @@ pub struct SentMessage {
     pub loopback: bool,
     /// Bytes.
     pub size: usize,
+    /// Its sender waits until it is acknowledged at this level, at most so long.
+    pub sync: Option<(SyncLevel, Option<Duration>)>,
 }
 
 /// Something that happened.

@@ -10,6 +10,7 @@ pub mod agenda;
 pub mod census;
 pub mod cluster;
 pub mod connections;
+pub mod explore;
 pub mod filter;
 mod filter_stream;
 pub mod headers;

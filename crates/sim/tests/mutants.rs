@@ -14,7 +14,7 @@ fn caught(mutant: Mutant, profile: Profile) -> bool {
     let mut task = Task::new(profile, 5);
     task.mutant = Some(mutant.name().into());
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let summary = swarm::run(1..1 + SEEDS, &task, threads, &|o| o.violations.is_empty());
+    let summary = swarm::run(1..1 + SEEDS, &[task], threads, &|o| o.violations.is_empty());
     for o in &summary.failures {
         println!("{}: seed {}: {}", mutant.name(), o.seed, o.violations[0]);
     }

@@ -295,6 +295,7 @@ impl Cluster {
             reliable: !m.unreliable,
             loopback: m.loopback,
             size: m.size,
+            sync: m.sync.as_ref().map(|s| (s.level, s.timeout)),
         });
         self.record(Some(sender), What::Sent(id));
         let now = self.now;

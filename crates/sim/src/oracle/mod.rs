@@ -1,6 +1,6 @@
 //! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
 //! the invariants are those of the documentation: A views, B convergence, C delivery, E credits,
-//! F memory, G stability, O the simulator itself). None knows how a protocol works inside.
+//! F memory, G stability, H synchronous sends, O the simulator itself). None knows how a protocol works inside.
 //!
 #![doc = include_str!("invariants.md")]
 
@@ -12,6 +12,7 @@ mod faults;
 pub mod memory;
 pub mod roles;
 pub mod stability;
+pub mod sync;
 pub mod tails;
 pub mod timeliness;
 pub mod twins;
@@ -101,6 +102,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(windows::check(h, c, w));
     }
     found.extend(stability::check(h));
+    found.extend(sync::check(h));
     shorten(found)
 }
 
@@ -243,6 +245,7 @@ pub(crate) mod made {
             reliable: true,
             loopback: true,
             size: 100,
+            sync: None,
         });
         push(h, from, What::Sent(m));
         push(h, from, What::Resolved(m, SendResult::Sent));

@@ -97,6 +97,12 @@ impl Configuration {
             draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0002);
             draw.unreliable_messages();
         }
+        let mut tuning = tuning;
+        if task.sends {
+            draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0003);
+            draw.synchronous_sends();
+            tuning = tuning.unusual(&mut draw.rng);
+        }
         let mut schedule = draw.schedule;
         schedule.sort_by_key(|(at, _)| *at);
         Configuration { seed, task: task.clone(), tuning, link, drift, schedule, largest }
@@ -139,6 +145,9 @@ impl Draw {
             | Profile::Slow
             | Profile::ColdStart
             | Profile::Partition
+            | Profile::Burst
+            | Profile::Frozen
+            | Profile::Star
             | Profile::OneWay => lan,
             Profile::Lossy => lossy(1.0),
             Profile::Churn | Profile::Mixed if self.rng.chance(0.5) => lossy(0.4),
@@ -212,6 +221,22 @@ impl Draw {
         }
     }
 
+    /// Half of what is sent reliably is waited for, with and without a time.
+    fn synchronous_sends(&mut self) {
+        let levels = [SyncLevel::OnReceive, SyncLevel::OnContiguous, SyncLevel::OnDeliver];
+        for (_, action) in &mut self.schedule {
+            let Action::Send(_, message) = action else { continue };
+            if message.unreliable || self.rng.chance(0.5) {
+                continue;
+            }
+            let level = self.rng.pick(&levels).copied().unwrap_or_default();
+            let most = Duration::from_secs(20);
+            let some = self.rng.duration(Duration::from_millis(1), most);
+            let timeout = self.rng.chance(0.7).then_some(some);
+            message.sync = Some(Sync { level, timeout, to: None });
+        }
+    }
+
     fn sync(&mut self) -> Sync {
         let levels = [SyncLevel::OnReceive, SyncLevel::OnContiguous, SyncLevel::OnDeliver];
         let level = self.rng.pick(&levels).copied().unwrap_or_default();
@@ -224,6 +249,9 @@ impl Draw {
             Profile::Churn => self.churn(3, 8),
             Profile::Partition => self.partitions(),
             Profile::Slow => self.slowness(2, 5),
+            Profile::Burst => self.outages(),
+            Profile::Frozen => self.frozen(),
+            Profile::Star => self.stars(),
             Profile::OneWay => {
                 self.one_way_cuts();
                 self.churn(2, 5);
@@ -282,6 +310,49 @@ impl Draw {
             self.at(when, Action::Cut(a, b));
         }
         let lasts = self.within(Duration::from_secs(12), Duration::from_secs(24));
+        self.at((when + lasts).min(FAULTS_UNTIL), Action::Heal);
+    }
+
+    /// Nobody reaches anybody.
+    fn outages(&mut self) {
+        let mut when = FAULTS_FROM + self.within(Duration::ZERO, Duration::from_secs(4));
+        while when < FAULTS_UNTIL - Duration::from_secs(1) {
+            let alone: Vec<Vec<String>> = self.names.iter().map(|n| vec![n.clone()]).collect();
+            self.at(when, Action::Partition(alone));
+            let lasts = self.within(Duration::from_millis(200), Duration::from_secs(10));
+            let heal = (when + lasts).min(FAULTS_UNTIL);
+            self.at(heal, Action::Heal);
+            when = heal + self.within(Duration::from_secs(1), Duration::from_secs(10));
+        }
+    }
+
+    fn frozen(&mut self) {
+        for _ in 0..self.rng.between(1, 4) {
+            let when = self.within(FAULTS_FROM, FAULTS_UNTIL - Duration::from_secs(1));
+            let lasts = self.within(Duration::from_millis(200), Duration::from_secs(20));
+            let (name, until) = (self.someone(), (when + lasts).min(FAULTS_UNTIL));
+            let (begin, end) = if self.rng.chance(0.6) {
+                (Action::Freeze(name.clone()), Action::Resume(name))
+            } else {
+                let (nothing, everything) = (Appetite::Nothing, Appetite::Everything);
+                (Action::Appetite(name.clone(), nothing), Action::Appetite(name, everything))
+            };
+            self.at(when, begin);
+            self.at(until, end);
+        }
+    }
+
+    /// All but one stop reaching each other, for longer than failure detection takes.
+    fn stars(&mut self) {
+        let when = FAULTS_FROM + self.within(Duration::ZERO, Duration::from_secs(8));
+        let hub = self.someone();
+        let outer: Vec<String> = self.names.iter().filter(|n| **n != hub).cloned().collect();
+        for a in &outer {
+            for b in outer.iter().filter(|b| *b != a) {
+                self.at(when, Action::Cut(a.clone(), b.clone()));
+            }
+        }
+        let lasts = self.within(Duration::from_secs(3), Duration::from_secs(20));
         self.at((when + lasts).min(FAULTS_UNTIL), Action::Heal);
     }
 

@@ -9,7 +9,7 @@ mod run;
 
 pub use draw::{Action, Configuration, Workload};
 pub use plan::{Stack, Transport};
-pub use pool::{Summary, run};
+pub use pool::{Summary, run, task_of};
 pub(crate) use run::is_one_group;
 pub use run::{Outcome, Stats, packing_changes_nothing, replay, run_configuration, run_seed};
 
@@ -35,11 +35,18 @@ pub enum Profile {
     Mixed,
     /// For long times some nodes hear others that do not hear them, while nodes come and go.
     OneWay,
+    /// Now and then the network carries nothing at all, for up to ten seconds.
+    Burst,
+    /// Processes are stopped, or their applications read nothing, for shorter and longer than failure
+    /// detection takes.
+    Frozen,
+    /// For long times only one node is reached by all others, which do not reach each other.
+    Star,
 }
 
 impl Profile {
     /// All profiles.
-    pub const ALL: [Profile; 8] = [
+    pub const ALL: [Profile; 11] = [
         Profile::Lan,
         Profile::Lossy,
         Profile::Churn,
@@ -48,7 +55,29 @@ impl Profile {
         Profile::ColdStart,
         Profile::Mixed,
         Profile::OneWay,
+        Profile::Burst,
+        Profile::Frozen,
+        Profile::Star,
     ];
+
+    /// The profiles that a list of names stands for, separated by commas. `sends` is one name for
+    /// those that are run for flow control, synchronous sends, stability and tail repair.
+    ///
+    /// # Errors
+    /// If one of the names is none.
+    pub fn listed(names: &str) -> Result<Vec<Profile>, String> {
+        match names {
+            "sends" => Ok(vec![
+                Profile::Lossy,
+                Profile::Burst,
+                Profile::Slow,
+                Profile::Frozen,
+                Profile::Churn,
+                Profile::Star,
+            ]),
+            names => names.split(',').map(str::parse).collect(),
+        }
+    }
 
     /// Its name, as on the command line.
     #[must_use]
@@ -62,6 +91,9 @@ impl Profile {
             Profile::ColdStart => "coldstart",
             Profile::Mixed => "mixed",
             Profile::OneWay => "oneway",
+            Profile::Burst => "burst",
+            Profile::Frozen => "frozen",
+            Profile::Star => "star",
         }
     }
 }
@@ -91,6 +123,9 @@ pub struct Task {
     pub members: usize,
     /// The stack they run.
     pub stack: Stack,
+    /// Applications wait for many of their messages to be acknowledged, at all levels, and flow
+    /// control is set in unusual ways.
+    pub sends: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -99,7 +134,7 @@ impl Task {
     /// This many nodes under this profile.
     #[must_use]
     pub fn new(profile: Profile, members: usize) -> Self {
-        Self { profile, members, stack: Stack::default(), mutant: None }
+        Self { profile, members, stack: Stack::default(), sends: false, mutant: None }
     }
 
     /// The command that repeats one seed of it.
@@ -110,8 +145,11 @@ impl Task {
             Stack::Credits => "",
             Stack::Windows => " --stack new",
         };
+        let sends = if self.sends { " --sends" } else { "" };
         let (profile, members) = (self.profile, self.members);
-        format!("rgroups sim replay {seed} --profile {profile} --members {members}{stack}{mutant}")
+        format!(
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{mutant}"
+        )
     }
 }
 

@@ -55,6 +55,8 @@ pub struct Tuning {
     pub transport: Transport,
     /// `max_credits` of MFC and UFC.
     pub max_credits: u64,
+    /// `min_threshold` of MFC and UFC, in percent; `None`: the stack's own.
+    pub min_threshold: Option<u64>,
     /// `STABLE.max_bytes`.
     pub stable_max_bytes: u64,
     /// `FRAG2.frag_size`.
@@ -98,7 +100,27 @@ impl Tuning {
             }),
         };
         let (stable_max_bytes, max_size) = (max_credits, MAX_SIZE);
-        Self { transport, max_credits, stable_max_bytes, frag_size, windows, max_size }
+        let min_threshold = None;
+        Self {
+            transport,
+            max_credits,
+            min_threshold,
+            stable_max_bytes,
+            frag_size,
+            windows,
+            max_size,
+        }
+    }
+
+    /// The same with any credit, any part of it left when more is granted, and rounds of stability
+    /// that have nothing to do with either.
+    #[must_use]
+    pub fn unusual(self, rng: &mut Rng) -> Self {
+        let max_credits = rng.between(4_000, 300_000);
+        let stable_max_bytes = rng.between(max_credits / 2, max_credits * 4);
+        let frag_size = self.frag_size.min(max_credits / 2);
+        let min_threshold = Some(rng.between(1, 95));
+        Self { max_credits, stable_max_bytes, frag_size, min_threshold, ..self }
     }
 
     /// The same with messages cut as finely as it goes, and packets that hold little more than one
@@ -133,10 +155,19 @@ impl Tuning {
             Transport::InProcess => StackPlan::in_process(),
         };
         let credits = self.max_credits.to_string();
-        base.with("MFC", "max_credits", &credits)
-            .with("UFC", "max_credits", &credits)
-            .with("STABLE", "max_bytes", &self.stable_max_bytes.to_string())
-            .with("STABLE", "desired_avg_gossip", &millis(STABLE_INTERVAL))
+        let mut base = base;
+        for pool in ["MFC", "UFC"] {
+            base = base.with(pool, "max_credits", &credits);
+            if let Some(percent) = self.min_threshold {
+                let share = percent as f64 / 100.0;
+                base = base.with(pool, "min_threshold", &share.to_string());
+            }
+        }
+        base.with("STABLE", "max_bytes", &self.stable_max_bytes.to_string()).with(
+            "STABLE",
+            "desired_avg_gossip",
+            &millis(STABLE_INTERVAL),
+        )
     }
 
     fn with_windows(&self, nodes: usize, w: &Windows) -> StackPlan {

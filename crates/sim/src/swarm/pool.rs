@@ -17,12 +17,21 @@ pub struct Summary {
     pub total: Stats,
 }
 
-/// Runs `seeds` on `threads` threads. `progress` is told of every outcome, in no particular order,
+/// Which of several tasks a seed runs.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn task_of(seed: u64, tasks: &[Task]) -> &Task {
+    &tasks[usize::try_from(seed % tasks.len() as u64).unwrap_or_default()]
+}
+
+/// Runs `seeds` on `threads` threads, the tasks by turns. `progress` is told of every outcome, in no particular order,
 /// from whatever thread it came; if it answers `false`, no further seed is begun.
 #[must_use]
 pub fn run(
     seeds: Range<u64>,
-    task: &Task,
+    tasks: &[Task],
     threads: usize,
     progress: &(dyn Fn(&Outcome) -> bool + Sync),
 ) -> Summary {
@@ -36,7 +45,7 @@ pub fn run(
                     if seed >= seeds.end {
                         return;
                     }
-                    let outcome = run_seed(seed, task);
+                    let outcome = run_seed(seed, task_of(seed, tasks));
                     if !progress(&outcome) {
                         next.store(seeds.end, Ordering::Relaxed);
                     }
