@@ -9,6 +9,7 @@
 mod catalogue;
 mod s0;
 mod s0_stability;
+mod s0_tail;
 mod s1;
 mod s1_flush;
 mod s1_gaps;
@@ -53,6 +54,7 @@ fn all() -> Vec<Test> {
     all.extend(s0::tests());
     all.extend(s0_stability::tests());
     all.extend(s2::tests());
+    all.extend(s0_tail::tests());
     all.extend(scenarios::tests());
     all.extend(s1::tests());
     all.extend(s1_flush::tests());

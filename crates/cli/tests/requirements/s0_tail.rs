@@ -47,19 +47,19 @@ fn run(seed: u64, holder_dies: bool) -> Run {
         drop_all(&mut c, names[other], names[holder], "XMIT_REQ", Some(1));
     }
     c.crash(names[sender]);
-    let mut survivors: Vec<&str> =
-        names.iter().copied().filter(|n| *n != names[sender]).collect();
+    let mut survivors: Vec<&str> = names.iter().copied().filter(|n| *n != names[sender]).collect();
     if holder_dies {
+        let died = c.now();
         while !survivors.iter().any(|n| gauge(&c, n, "tail_repair_running") > 0) {
+            assert!(c.now().since(died) < Duration::from_secs(20), "seed {seed}: no repair");
             c.run_for(Duration::from_micros(50));
         }
         c.crash(names[holder]);
         survivors.retain(|n| *n != names[holder]);
     }
     let left = survivors.clone();
-    let together = |c: &Cluster| {
-        left.iter().all(|n| c.view(n).is_some_and(|v| v.members.len() == left.len()))
-    };
+    let together =
+        |c: &Cluster| left.iter().all(|n| c.view(n).is_some_and(|v| v.members.len() == left.len()));
     assert!(c.run_until(Duration::from_secs(30), together), "seed {seed}: one view of who is left");
     let broken = tails::check(c.history());
     assert!(broken.is_empty(), "seed {seed}: {broken:?}");
@@ -89,9 +89,8 @@ impl Run {
     /// How many messages of the tail the application of `name` was given.
     fn delivered(&self, name: &str) -> usize {
         let life = self.cluster.life(name).expect("it survives");
-        let of_the_tail = |w: &What| {
-            matches!(w, What::Delivered { message, .. } if self.tail.contains(message))
-        };
+        let of_the_tail =
+            |w: &What| matches!(w, What::Delivered { message, .. } if self.tail.contains(message));
         self.cluster.history().facts_of(life).filter(|(_, f)| of_the_tail(&f.what)).count()
     }
 

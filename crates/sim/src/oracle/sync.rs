@@ -134,32 +134,35 @@ fn names_the_right_ones(h: &History, call: &Call<'_>) -> Option<Violation> {
     let views = h.views_of(call.sender);
     let at_send: Option<Arc<View>> =
         views.iter().rev().find(|(i, _)| *i < call.from).map(|(_, v)| Arc::clone(v));
+    // The application hears of the end of the call just before it hears of the view that ended it.
+    let ended = h.facts[call.to].at;
     let meanwhile: Vec<Arc<View>> = views
         .iter()
-        .filter(|(i, _)| (call.from..call.to).contains(i))
+        .filter(|(i, _)| *i > call.from && h.facts[*i].at <= ended)
         .map(|(_, v)| Arc::clone(v))
         .collect();
     let all: Vec<&Arc<View>> = at_send.iter().chain(&meanwhile).collect();
     let named: BTreeSet<Uuid> =
-        o.acknowledged.iter().chain(&o.left).chain(&o.missing).copied().collect();
-    let stranger = named.iter().find(|m| !all.iter().any(|v| v.contains(**m)));
+        [&o.acknowledged, &o.failed, &o.left, &o.missing].into_iter().flatten().copied().collect();
+    let sent = h.message(call.message);
+    // One who was sent something after it had left was in no view any more.
+    let stranger =
+        named.iter().find(|m| Some(**m) != sent.to && !all.iter().any(|v| v.contains(**m)));
     if let Some(m) = stranger {
         let text = format!("{} was in no view meanwhile", h.name_of(*m));
         return Some(violation(h, call, "H3", text));
     }
-    let stayed = |m: &Uuid| all.iter().all(|v| v.contains(*m));
+    let stayed = |m: &Uuid| !all.is_empty() && all.iter().all(|v| v.contains(*m));
     if let Some(m) = o.left.iter().find(|m| stayed(m)) {
         let text = format!("{} is said to have left and did not", h.name_of(*m));
         return Some(violation(h, call, "H3", text));
     }
-    let sent = h.message(call.message);
     let whom = match sent.to {
         Some(to) => vec![to],
         None => at_send.iter().flat_map(|v| v.members.iter().copied()).collect(),
     };
     let own = h.id(call.sender);
-    let forgotten =
-        whom.iter().find(|m| **m != own && stayed(m) && !named.contains(m) && !all.is_empty());
+    let forgotten = whom.iter().find(|m| **m != own && stayed(m) && !named.contains(m));
     let closed = o.end == SyncEnd::Closed;
     let m = forgotten.filter(|_| !closed)?;
     Some(violation(h, call, "H3", format!("{} is not named", h.name_of(*m))))
@@ -200,7 +203,14 @@ mod tests {
         let ids = |lives: &[Life]| lives.iter().map(|l| id(*l)).collect::<Vec<_>>();
         let end = if missing.is_empty() { SyncEnd::Complete } else { SyncEnd::TimedOut };
         let (acknowledged, left, missing) = (ids(acknowledged), ids(left), ids(missing));
-        let outcome = SyncOutcome { acknowledged, left, missing, end };
+        let outcome = SyncOutcome {
+            acknowledged,
+            left,
+            missing,
+            end,
+            by_stability: Vec::new(),
+            failed: Vec::new(),
+        };
         push(h, A, What::Resolved(m, SendResult::Synced(outcome)));
     }
 

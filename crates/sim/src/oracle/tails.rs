@@ -48,6 +48,12 @@ pub fn check(h: &History) -> Vec<Violation> {
     found
 }
 
+/// Whether anybody said that it does not know.
+#[must_use]
+pub(crate) fn is_unknown(h: &History) -> bool {
+    h.facts.iter().any(|f| matches!(f.what, What::Trace(Trace::TailUnknown { .. })))
+}
+
 /// Whether the member knows, or has a reason not to: one of those who had to be asked (perhaps about
 /// a view before, whose decision stands) died, left, was frozen or slow, or the network was split.
 /// Members that do not take part in the repair explain it too.

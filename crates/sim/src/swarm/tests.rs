@@ -14,6 +14,8 @@ fn passes_all(task: &Task, seeds: std::ops::Range<u64>) {
             std::iter::once(command).chain(o.violations.iter().map(ToString::to_string))
         })
         .collect();
+    // Panics are silent where simulations run.
+    println!("{}", told.join("\n"));
     assert!(
         told.is_empty(),
         "{} of {}:\n{}",
