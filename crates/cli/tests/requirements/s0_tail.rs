@@ -97,7 +97,7 @@ impl Run {
     fn repaired(&self) -> u64 {
         let moved = ["tail_messages_fetched", "tail_messages_pushed"];
         let of = |n: &&str| moved.iter().map(|g| gauge(&self.cluster, n, g)).sum::<u64>();
-        self.survivors.iter().map(|n| of(n)).sum()
+        self.survivors.iter().map(of).sum()
     }
 }
 
