@@ -107,8 +107,9 @@ mod tests {
         assert_eq!(ask.to_bytes()[..], [1, 1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0]);
         let reach = FlushPayload { number: 5, step: Step::Reach([(Uuid::new(1, 2), 3)].into()) };
         let mut bytes = alloc::vec![1, 3, 0, 0, 0, 0, 0, 0, 0, 5, 0, 1];
-        bytes.extend(1u64.to_be_bytes());
+        // JGroups writes the least significant half first.
         bytes.extend(2u64.to_be_bytes());
+        bytes.extend(1u64.to_be_bytes());
         bytes.extend(3u64.to_be_bytes());
         assert_eq!(reach.to_bytes()[..], bytes[..]);
         assert_eq!(FlushPayload::from_bytes(bytes.into()), Ok(reach));
