@@ -203,7 +203,7 @@ fn copies_are_acknowledged_without_harm() {
 
 /// Flagged RSVP_NB, nobody waits, but the ids are in use until everybody has answered.
 fn ids_in_use_stay_below_half_of_the_space() {
-    let total = if crate::scale() > 1 { 70_000 } else { 20_000 };
+    let total = if crate::scale() > 1 { 70_000 } else { 9_000 };
     let mut c = group_of(2, 28, StackPlan::udp().with("RSVP", "timeout", "1000000"));
     busy(&mut c, "B", true);
     for n in 0..total {

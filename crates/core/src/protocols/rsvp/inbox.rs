@@ -74,19 +74,25 @@ impl Inboxes {
         let last = &mut self.last_place;
         let stretches = self.of.entry(source).or_insert_with(|| VecDeque::from([Self::open(last)]));
         let number = if stretches.len() > 1 { sequence_number(m) } else { None };
-        if let Some(stretch) = stretches.iter_mut().find(|s| s.takes(number)) {
-            stretch.unconsumed += 1;
-            m.receipt.place = stretch.place;
+        // Numbers at which stretches end ascend, so the search ends at the first that is too low.
+        let mut at = stretches.len() - 1;
+        for (i, s) in stretches.iter().enumerate().rev().skip(1) {
+            match s.end {
+                End::At(_) if s.takes(number) => at = i,
+                End::At(_) => break,
+                End::Open | End::Closed => {}
+            }
         }
+        stretches[at].unconsumed += 1;
+        m.receipt.place = stretches[at].place;
     }
 
     /// The message `m`, which has entered, is to be answered when it is consumed.
     pub(super) fn owe(&mut self, source: Source, id: i16, m: &Message) {
         let Some(stretches) = self.of.get_mut(&source) else { return };
         let room = stretches.len() < MOST;
-        let Some(stretch) = stretches.iter_mut().find(|s| s.place == m.receipt.place) else {
-            return;
-        };
+        let place = m.receipt.place;
+        let Some(stretch) = stretches.iter_mut().rev().find(|s| s.place == place) else { return };
         stretch.owed.push(Owed { id, failed: false });
         if stretch.end == End::Open && room {
             stretch.end = sequence_number(m).map_or(End::Closed, End::At);
