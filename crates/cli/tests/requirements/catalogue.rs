@@ -1,9 +1,18 @@
 //! The requirements, from four documents: S0 flow control, S1 a flush per sender, S2 digests,
 //! S4 synchronous messages.
 
-/// Whether there is a requirement of this id.
-pub(crate) fn has(id: &str) -> bool {
-    REQUIREMENTS.iter().any(|(known, _)| *known == id)
+/// Requirements without a test, and tests of what does not exist.
+pub(crate) fn mistakes(tests: &[(&'static str, &'static [&'static str])]) -> Vec<String> {
+    let known = |id: &str| REQUIREMENTS.iter().any(|(known, _)| *known == id);
+    let covered = |id: &str| tests.iter().any(|(_, ids)| ids.contains(&id));
+    let named = |name: &str| tests.iter().any(|(test, _)| *test == name);
+    let uncovered = REQUIREMENTS.iter().filter(|(id, _)| !covered(id));
+    let mut all: Vec<String> = uncovered.map(|(id, _)| format!("{id} has no test")).collect();
+    let ids = tests.iter().flat_map(|(_, ids)| *ids);
+    all.extend(ids.filter(|id| !known(id)).map(|id| format!("there is no requirement {id}")));
+    let of_experiments = EXPERIMENTS.iter().flat_map(|e| e.tests);
+    all.extend(of_experiments.filter(|n| !named(n)).map(|n| format!("there is no test {n}")));
+    all
 }
 
 /// Id, and what it asks.
@@ -81,4 +90,71 @@ pub(crate) const REQUIREMENTS: &[(&str, &str)] = &[
     ("S4-8", "the four steps of a flush per sender"),
     ("S4-9", "with a timeout or without"),
     ("S4-10", "gaps are asked for, and acknowledgements wait for them if wished"),
+];
+
+/// What was tried with JGroups 5.5.6, and the same here.
+pub(crate) struct Experiment {
+    pub(crate) id: &'static str,
+    pub(crate) scenario: &'static str,
+    /// What JGroups did, as it was recorded.
+    pub(crate) jgroups: &'static str,
+    /// What happens here, as these tests assert.
+    pub(crate) here: &'static str,
+    pub(crate) tests: &'static [&'static str],
+}
+
+/// The experiments; there is no X3.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        id: "X1",
+        scenario: "synchronous multicast without a timeout, all traffic dropped",
+        jgroups: "returns normally after 1.85 s, nobody has it",
+        here: "waits (600 s), and completes when the network is back",
+        tests: &["traffic_that_is_all_lost_is_no_success"],
+    },
+    Experiment {
+        id: "X2",
+        scenario: "synchronous unicast, all traffic dropped",
+        jgroups: "returns normally after 0 ms",
+        here: "timed out at its timeout of 5 s, the receiver is named missing",
+        tests: &["a_unicast_that_is_lost_is_no_success"],
+    },
+    Experiment {
+        id: "X4",
+        scenario: "messages lost, the next one synchronous and out of band",
+        jgroups: "returns after 8 ms, the receiver has that one alone",
+        here: "on_contiguous returns when those before it are there, on_receive within a round trip",
+        tests: &["out_of_band_messages_wait_as_well"],
+    },
+    Experiment {
+        id: "X5",
+        scenario: "max_credits of 3,000,000,000",
+        jgroups: "-1,294,967,296 credits; every unicast blocks for ever, the answer to a join too",
+        here: "joins, sends both ways, shows 3,000,000,000 less what was sent",
+        tests: &["three_thousand_million_bytes_of_credit_work"],
+    },
+    Experiment {
+        id: "X6",
+        scenario: "synchronous send with a timeout of 3 s that flow control does not admit",
+        jgroups: "returns normally after 5.0 s, the receiver has nothing",
+        here: "not sent, after 3 s, with the name of who blocks; it is not sent later",
+        tests: &[
+            "a_message_that_was_never_admitted_is_not_sent",
+            "a_synchronous_send_without_credit_ends_in_its_time_as_not_sent",
+        ],
+    },
+    Experiment {
+        id: "X7",
+        scenario: "1,000,000 credits, threshold 0.2: 700,000 bytes, then 500,000, not cut",
+        jgroups: "the second send blocks for good, no credit is asked for",
+        here: "both are delivered",
+        tests: &["credit_that_is_left_but_too_small_blocks_nobody_for_ever"],
+    },
+    Experiment {
+        id: "X8",
+        scenario: "a digest of 10, 100, 500 members on the wire",
+        jgroups: "222, 2,202, 11,002 bytes in every report",
+        here: "at most 6 bytes per member that changed and 1 per member that did not (docs/digests.md)",
+        tests: &["bytes_on_the_wire"],
+    },
 ];

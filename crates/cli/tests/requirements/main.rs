@@ -72,10 +72,9 @@ fn main() -> ExitCode {
     let trials = tests.into_iter().map(|test| trial(test, &outcomes)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     let outcomes = outcomes.lock().expect("no test holds it any more");
-    let unknown: Vec<&str> =
-        rows.iter().flat_map(|(_, ids)| *ids).copied().filter(|id| !catalogue::has(id)).collect();
-    if !unknown.is_empty() {
-        eprintln!("tests name requirements that do not exist: {unknown:?}");
+    let wrong = catalogue::mistakes(&rows);
+    if !wrong.is_empty() {
+        eprintln!("{}", wrong.join("\n"));
         return ExitCode::FAILURE;
     }
     if !arguments.list && conclusion.num_filtered_out == 0 {

@@ -1,6 +1,6 @@
 //! The table of a run.
 
-use crate::catalogue::REQUIREMENTS;
+use crate::catalogue::{EXPERIMENTS, Experiment, REQUIREMENTS};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +22,15 @@ A test is a function of that name in `crates/cli/tests/requirements/`.
 |---|---|---|---|
 ";
 
+const EXPERIMENTS_HEAD: &str = "
+## Experiments
+
+What JGroups 5.5.6 did was recorded once, with all members in one process.
+
+| id | scenario | JGroups 5.5.6 | here | test | result |
+|---|---|---|---|---|---|
+";
+
 /// The table: a row for each requirement.
 pub(crate) fn render(tests: &[(&'static str, &'static [&'static str])], ran: &[Outcome]) -> String {
     let mut text = HEAD.to_owned();
@@ -38,6 +47,13 @@ pub(crate) fn render(tests: &[(&'static str, &'static [&'static str])], ran: &[O
         let (shown, results) =
             if names.is_empty() { ("none".into(), "NO TEST".into()) } else { (shown, results) };
         let _ = writeln!(text, "| {id} | {asks} | {shown} | {results} |");
+    }
+    text += EXPERIMENTS_HEAD;
+    for e in EXPERIMENTS {
+        let shown = e.tests.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join("<br>");
+        let results = e.tests.iter().map(|n| result(n)).collect::<Vec<_>>().join("<br>");
+        let Experiment { id, scenario, jgroups, here, .. } = e;
+        let _ = writeln!(text, "| {id} | {scenario} | {jgroups} | {here} | {shown} | {results} |");
     }
     let took: Duration = ran.iter().map(|o| o.took).sum();
     let held = ran.iter().filter(|o| o.held).count();
