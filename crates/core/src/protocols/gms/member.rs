@@ -7,7 +7,7 @@ use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 #[cfg(feature = "mutants")]
 use crate::mutants::Mutant;
 use crate::{
-    Cx, Digest, Dir, DropReason, Event, GroupChange, Message, ReferenceDigest, Uuid, View,
+    Cx, Digest, Dir, DropReason, Event, GroupChange, Message, ReferenceDigest, Uuid, View, ViewId,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -54,7 +54,7 @@ impl Gms {
         if src == cx.local() {
             return self.own_announcement(id);
         }
-        if id.id <= current.id.id {
+        if id.id <= current.id.id && !self.takes_the_place_of_waiting(id) {
             // Sent again because our acknowledgement is missing.
             if self.view.as_deref().is_some_and(|v| v.id == id) && !msg.is_multicast() {
                 cx.send_down(payload::view_ack(src));
@@ -84,6 +84,17 @@ impl Gms {
             },
         };
         self.take_view(src, view, digest, cx);
+    }
+
+    /// Whether `id` is the view of the successor of a coordinator that is gone, whose last view waits
+    /// here and never reached the successor: it then has the same number, and nobody who waits with
+    /// the successor will ever install the other.
+    fn takes_the_place_of_waiting(&self, id: ViewId) -> bool {
+        self.pending.as_ref().map(|p| p.id()).is_some_and(|waiting| {
+            waiting.id == id.id
+                && waiting.creator != id.creator
+                && self.requests.goes(waiting.creator)
+        })
     }
 
     /// Whether an ordinary view contains somebody that a view of ours has excluded. It then continues

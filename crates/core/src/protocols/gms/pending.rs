@@ -33,6 +33,11 @@ impl Pending {
         }
     }
 
+    /// Which view waits.
+    pub(super) fn id(&self) -> ViewId {
+        self.view.id
+    }
+
     /// The digest of the view, if it is a merged one.
     pub(super) fn merge_digest(&self) -> Option<&Digest> {
         match &self.windows {
