@@ -54,6 +54,14 @@ impl View {
         self.members.iter().position(|x| *x == m)
     }
 
+    /// Whether this view merges `a` and `b`, which did not come from the same view: whatever one of
+    /// them sent before the other will not get.
+    #[must_use]
+    pub fn reunites(&self, a: Uuid, b: Uuid) -> bool {
+        let mut theirs = self.subgroups.iter().filter(|s| s.contains(a) || s.contains(b));
+        theirs.any(|s| !(s.contains(a) && s.contains(b)))
+    }
+
     /// Whether this view came out of a merge.
     #[must_use]
     pub fn is_merge(&self) -> bool {

@@ -152,7 +152,9 @@ fn names_the_right_ones(h: &History, call: &Call<'_>) -> Option<Violation> {
         let text = format!("{} was in no view meanwhile", h.name_of(*m));
         return Some(violation(h, call, "H3", text));
     }
-    let stayed = |m: &Uuid| !all.is_empty() && all.iter().all(|v| v.contains(*m));
+    let own = h.id(call.sender);
+    let parted = |m: Uuid| meanwhile.iter().any(|v| v.reunites(own, m));
+    let stayed = |m: &Uuid| !all.is_empty() && all.iter().all(|v| v.contains(*m)) && !parted(*m);
     if let Some(m) = o.left.iter().find(|m| stayed(m)) {
         let text = format!("{} is said to have left and did not", h.name_of(*m));
         return Some(violation(h, call, "H3", text));
@@ -161,7 +163,6 @@ fn names_the_right_ones(h: &History, call: &Call<'_>) -> Option<Violation> {
         Some(to) => vec![to],
         None => at_send.iter().flat_map(|v| v.members.iter().copied()).collect(),
     };
-    let own = h.id(call.sender);
     let forgotten = whom.iter().find(|m| **m != own && stayed(m) && !named.contains(m));
     let closed = o.end == SyncEnd::Closed;
     let m = forgotten.filter(|_| !closed)?;

@@ -1,14 +1,15 @@
 //! How synchronous sends end.
 
 use super::*;
-use crate::OpId;
 use crate::app;
 use crate::protocols::flow::{MfcConfig, UfcConfig};
 use crate::testkit::{Solo, id, view};
 use crate::testkit_cluster::{Cluster, tagged};
 use crate::wire::header::{RsvpHeader, RsvpKind};
 use crate::wire::{self, Address, Body, Flags, Header};
+use crate::{OpId, View};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -111,6 +112,22 @@ fn a_member_that_leaves_is_no_longer_awaited() {
     c.step();
     let o = c.outcome(0, op).expect("it has ended");
     assert_eq!((o.end, &o.left[..]), (SyncEnd::Complete, &[c.id(2)][..]));
+}
+
+#[test]
+fn a_member_that_a_merge_brings_back_is_no_longer_awaited() {
+    let mut c = cluster(3);
+    c.consuming[2] = false;
+    let op = send(&mut c, cast(), sync(SyncLevel::OnDeliver));
+    c.step();
+    let ids = [c.id(0), c.id(1), c.id(2)];
+    let ours = View::new(1, ids[0], [ids[0], ids[1]]);
+    let theirs = View::new(2, ids[2], [ids[2]]);
+    let merged = View { subgroups: [ours, theirs].into(), ..View::new(9, ids[0], ids) };
+    c.members[0].install(Arc::new(merged));
+    c.step();
+    let o = c.outcome(0, op).expect("it has ended");
+    assert_eq!((o.end, &o.left[..]), (SyncEnd::Complete, &[ids[2]][..]));
 }
 
 #[test]

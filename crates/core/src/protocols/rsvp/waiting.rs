@@ -278,14 +278,16 @@ impl Rsvp {
         }
     }
 
-    /// Members that left are no longer awaited. Joiners never were.
+    /// Members that left are no longer awaited, even if a merge has brought them back: they will not
+    /// get what was sent before it. Joiners never were.
     pub(super) fn install(&mut self, view: &View, cx: &mut Cx<'_>) {
+        let local = cx.local();
+        let stays = |m: &Uuid| view.contains(*m) && !view.reunites(local, *m);
         let ids: Vec<u16> = self.syncs.keys().copied().collect();
         for id in ids {
             let Some(sync) = self.syncs.get_mut(&id) else { continue };
-            let left: Vec<Uuid> =
-                sync.awaited.iter().copied().filter(|m| !view.contains(*m)).collect();
-            sync.awaited.retain(|m| view.contains(*m));
+            let left: Vec<Uuid> = sync.awaited.iter().copied().filter(|m| !stays(m)).collect();
+            sync.awaited.retain(stays);
             sync.left.extend(left);
             self.finish_if_complete(id, cx);
         }
