@@ -375,10 +375,10 @@ impl Member {
     }
 }
 
-/// The memory of this process, in bytes.
+/// The memory that this process has for itself, without pages of its program file, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
     let kb = line.and_then(|l| l.split_whitespace().next()).map_or(0, number);
     kb * 1024
 }
