@@ -11,11 +11,7 @@ const MINUTES: u64 = 10;
 /// A group of three that has exchanged a few messages and has then been quiet for a while.
 fn quiet_group(plan: StackPlan) -> Cluster {
     let mut cluster = Cluster::new(Settings { sampling: None, ..Settings::new(7, plan) });
-    for name in MEMBERS {
-        cluster.start(name);
-        let all_in_view = |c: &Cluster| c.view(name).is_some();
-        assert!(cluster.run_until(Duration::from_secs(20), all_in_view), "{name} joins");
-    }
+    cluster.form(&MEMBERS);
     for from in MEMBERS {
         cluster.send(from, &Outgoing::new(None, 1000));
         cluster.send(from, &Outgoing::new(Some("A"), 1000));

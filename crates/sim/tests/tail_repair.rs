@@ -26,14 +26,7 @@ fn run(seed: u64, members: usize, more: usize) -> Outcome {
     let names: Vec<String> = (0..members).map(|i| format!("M{i}")).collect();
     let mut rng = Rng::new(seed);
     let mut cluster = Cluster::new(Settings::new(seed, StackPlan::udp()));
-    for name in &names {
-        cluster.start(name);
-        let in_view = |c: &Cluster| c.view(name).is_some();
-        assert!(cluster.run_until(Duration::from_secs(20), in_view), "seed {seed}: {name} joins");
-    }
-    let whole =
-        |c: &Cluster| names.iter().all(|n| c.view(n).is_some_and(|v| v.members.len() == members));
-    assert!(cluster.run_until(Duration::from_secs(20), whole), "seed {seed}: one view");
+    cluster.form(&names);
     let victim = &names[rng.below(members as u64) as usize];
     cluster.set_links(Link { loss: 0.3, ..Link::lan() });
     let burst = 1 + rng.below(40);

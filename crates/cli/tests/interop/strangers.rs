@@ -3,7 +3,7 @@
 //! find bytes that it cannot read, also not what only members of ours say to each other
 //! (docs/wire-extensions.md).
 
-use crate::peer::PATIENCE;
+use crate::peer::{PATIENCE, Peer};
 use crate::table::warnings;
 use crate::world::World;
 use std::time::Duration;
@@ -28,6 +28,25 @@ fn tcp_strangers_can_read_what_only_our_members_say() {
     run_among_ourselves("tcp");
 }
 
+/// A member of another group, one that is only joining, and one that waits with its sockets until it
+/// is told to take the place of the member that dies.
+fn strangers(world: &World) -> [Peer; 3] {
+    let other = world.stock_java_of("other", "JX", 3, &[], &[]);
+    other.hears("^joined");
+    let joining = world.stock_java_of(&world.cluster, "JY", 4, &[], &["-Dpeer.mute=true"]);
+    joining.hears("^starting");
+    let heir = world.stock_java_of("other", "JZ", 2, &[], &["-Dpeer.wait=true"]);
+    heir.hears("^starting");
+    [other, joining, heir]
+}
+
+/// The member dies, and the heir is bound to its port.
+fn takes_the_place_of(dying: &Peer, heir: &Peer, world: &World) {
+    dying.signal("-KILL");
+    heir.told("go");
+    heir.has_heard(&format!("physical address=127.0.0.1:{}", world.port + 2), PATIENCE);
+}
+
 /// A group of ours, whose STABLE speaks by reference to the view and which repairs the tail of the
 /// one that dies, among the same strangers.
 fn run_among_ourselves(transport: &'static str) {
@@ -38,19 +57,11 @@ fn run_among_ourselves(transport: &'static str) {
         member.hears("^joined");
         member
     });
-    let other = world.stock_java_of("other", "JX", 3, &[], &[]);
-    other.hears("^joined");
-    let joining = world.stock_java_of(&world.cluster, "JY", 4, &[], &["-Dpeer.mute=true"]);
-    joining.hears("^starting");
-    // It waits with its sockets until we say so.
-    let heir = world.stock_java_of("other", "JZ", 2, &[], &["-Dpeer.wait=true"]);
-    heir.hears("^starting");
+    let [other, joining, heir] = strangers(&world);
     first.told("steady 5 3000 R2 R3");
     second.told("steady 5 3000 R1 R3");
     std::thread::sleep(Duration::from_secs(3));
-    dying.signal("-KILL");
-    heir.told("go");
-    heir.has_heard(&format!("physical address=127.0.0.1:{}", world.port + 2), PATIENCE);
+    takes_the_place_of(&dying, &heir, &world);
     for m in [&first, &second] {
         m.has_heard("^view 3 R1,R2$", PATIENCE);
     }
@@ -73,21 +84,13 @@ fn run(transport: &'static str) {
         member.hears("^joined");
         member
     });
-    let other = world.stock_java_of("other", "JX", 3, &[], &[]);
-    other.hears("^joined");
-    let joining = world.stock_java_of(&world.cluster, "JY", 4, &[], &["-Dpeer.mute=true"]);
-    joining.hears("^starting");
-    // It waits with its sockets until we say so.
-    let heir = world.stock_java_of("other", "JZ", 2, &[], &["-Dpeer.wait=true"]);
-    heir.hears("^starting");
+    let [other, joining, heir] = strangers(&world);
     for m in [&java, &rust] {
         let to = if m.name == "J" { "R1" } else { "J" };
         m.told(&format!("steady 5 3000 {to} R2"));
     }
     std::thread::sleep(Duration::from_secs(3));
-    dying.signal("-KILL");
-    heir.told("go");
-    heir.has_heard(&format!("physical address=127.0.0.1:{}", world.port + 2), PATIENCE);
+    takes_the_place_of(&dying, &heir, &world);
     for m in [&java, &rust] {
         m.has_heard("^view 3 J,R1$", PATIENCE);
     }

@@ -12,14 +12,33 @@ use bytes::Bytes;
 use rgroups_core::net::ConnId;
 use rgroups_core::node::{Bound, Node, NodeEnv, Port, RawEvent, RawOp};
 use rgroups_core::plan::StackPlan;
-use rgroups_core::{Command, Duration, tag};
+use rgroups_core::{Command, Duration, View, tag};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// The cluster that all nodes join.
 const CLUSTER: &[u8] = b"sim";
 
 impl Cluster {
+    /// Starts these nodes one after the other, each when the one before it is in a view, and waits
+    /// until all of them have one view of exactly themselves.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 20 s for one of them, or 60 s at the end.
+    pub fn form(&mut self, names: &[impl AsRef<str>]) {
+        let seed = self.settings.seed;
+        for name in names.iter().map(AsRef::as_ref) {
+            self.start(name);
+            let joined = self.run_until(Duration::from_secs(20), |c| c.view(name).is_some());
+            assert!(joined, "seed {seed}: {name} joins");
+        }
+        let has_all = |v: Arc<View>| v.members.len() == names.len();
+        let whole = |c: &Cluster| names.iter().all(|n| c.view(n.as_ref()).is_some_and(has_all));
+        assert!(self.run_until(Duration::from_secs(60), whole), "seed {seed}: one view");
+    }
+
     /// Starts the node of this name: for the first time, or anew with a fresh identity at the same
     /// physical address. It connects at once. Does nothing if it runs.
     pub fn start(&mut self, name: &str) {

@@ -4,16 +4,17 @@
 //! Exploration is depth first, by running again from the beginning: a run is the list of its
 //! [`Choice`]s, and nothing else decides anything. A state that was reached before is not gone on
 //! from again. What a node does depends on nothing but what it was given, in which order and when,
-//! so a state is told by exactly that: the inputs of each node in their order, what was lost, and the
-//! time. Two runs that only order things differently that happen to different nodes come to one
-//! state.
+//! so a state is told by exactly that: a hash, of 64 bits, of the inputs of each node in their order,
+//! what was lost, and the time. Two runs that only order things differently that happen to different
+//! nodes come to one state.
 //!
-//! What is bounded, and why that hides nothing the protocol has to cope with:
+//! What is bounded, so that an exploration ends; what needs more than this is not found here:
 //!
 //! * Packets take no time. Timers fire when nothing is on its way any more; with
 //!   [`Limits::late`], so many times also while something is, which then arrives after them.
-//! * Acknowledgements (of UNICAST3, and of views) arrive at once and are not lost. They change
-//!   nothing but how long something is repeated.
+//! * Acknowledgements (of UNICAST3, and of views) arrive at once, are not lost and are no part of a
+//!   state: they are taken to change nothing but how long something is repeated.
+//! * The stack has no MERGE3, failure detection, flow control or fragmentation.
 //! * Everybody hears of a death sooner or later, in any order, at any point of the repair.
 //! * A run ends when all who live have installed a view of exactly themselves, or after
 //!   [`PATIENCE`] in which they have not, which breaks B2.

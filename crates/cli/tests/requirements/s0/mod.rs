@@ -62,14 +62,7 @@ fn group(plan: StackPlan, names: &[&str]) -> Cluster {
 
 fn grown(settings: Settings, names: &[&str]) -> Cluster {
     let mut c = Cluster::new(settings);
-    for name in names {
-        c.start(name);
-        assert!(c.run_until(20 * SECOND, |c| c.view(name).is_some()), "{name} joins");
-    }
-    let whole = |c: &Cluster| {
-        names.iter().all(|n| c.view(n).is_some_and(|v| v.members.len() == names.len()))
-    };
-    assert!(c.run_until(60 * SECOND, whole), "one view");
+    c.form(names);
     c
 }
 

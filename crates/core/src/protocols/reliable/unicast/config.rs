@@ -27,8 +27,10 @@ crate::attributes! {
         /// Messages to a peer that is not in the view are given up when it acknowledges nothing
         /// for this long. Default 1 minute.
         max_retransmit_time: Duration = Duration::from_secs(60),
-        /// The least time between two requests for the first message of the same peer. Default 2 s.
-        sync_min_interval: Duration = Duration::from_secs(2),
+        /// The least time between two requests for the first message of the same peer. Default
+        /// 500 ms, not JGroups' 2 s: whoever waits for that message may be joining, and the request
+        /// or its answer may be lost as well.
+        sync_min_interval: Duration = Duration::from_millis(500),
     }
 }
 
@@ -60,8 +62,10 @@ crate::attributes! {
         /// Messages to a peer that is not in the view are given up when it acknowledges nothing
         /// for this long. Default 1 minute.
         max_retransmit_time: Duration = Duration::from_secs(60),
-        /// The least time between two requests for the first message of the same peer. Default 2 s.
-        sync_min_interval: Duration = Duration::from_secs(2),
+        /// The least time between two requests for the first message of the same peer. Default
+        /// 500 ms, not JGroups' 2 s: whoever waits for that message may be joining, and the request
+        /// or its answer may be lost as well.
+        sync_min_interval: Duration = Duration::from_millis(500),
     }
 }
 

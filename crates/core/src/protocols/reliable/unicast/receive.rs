@@ -101,10 +101,6 @@ fn is_newer(id: i16, than: i16) -> bool {
     ahead != 0 && ahead < 1 << 14
 }
 
-/// How soon at most the first message of a connection is asked for again: the request or its answer
-/// may be lost as well.
-const FIRST_ASKED_AGAIN: Duration = Duration::from_millis(500);
-
 impl ReliableUnicast {
     /// Unicasts of another member. What stays in the batch is delivered by the caller.
     pub(super) fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
@@ -282,8 +278,7 @@ impl ReliableUnicast {
         m: &mut Message,
         cx: &mut Cx<'_>,
     ) {
-        // Not the whole of JGroups' 2 s: whoever waits for what comes first may be joining.
-        let pause = self.settings.sync_min_interval.min(FIRST_ASKED_AGAIN);
+        let pause = self.settings.sync_min_interval;
         self.parking.park(m);
         let offered = self.aside.offer(peer, conn_id, seqno, m, cx.now, pause);
         if matches!(offered, Offered::Full | Offered::FullAndAsk) {
