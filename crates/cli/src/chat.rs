@@ -64,6 +64,7 @@ async fn show(ch: &Channel, ev: &Event, json: bool) {
                 output::line(&format!("[{from}] {}", output::contents(m)));
             }
         }
+        Event::Primary { view, primacy } => output::primacy(*view, *primacy, json),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! Printing: text for people, one JSON object a line for programs. Text that came from the network
 //! is escaped wherever it is shown.
 
-use rgroups::{Address, Channel, Message, View};
+use rgroups::{Address, Channel, Message, Primacy, View, ViewId};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -74,6 +74,15 @@ const NAMES_WITHIN: Duration = Duration::from_secs(1);
 /// Waits until the members of a new view can be shown by name, at most a second.
 pub(crate) async fn named(ch: &Channel, v: &View) {
     let _ = tokio::time::timeout(NAMES_WITHIN, ch.names_known(v)).await;
+}
+
+/// What is said of the view: `** primary: yes (view 3)`.
+pub(crate) fn primacy(view: ViewId, primacy: Primacy, json: bool) {
+    if json {
+        object("primary", json!({"view": view.id, "primary": primacy.to_string()}));
+    } else {
+        line(&format!("** primary: {primacy} (view {})", view.id));
+    }
 }
 
 /// `[A|2] (3) [A, B, C]`, with `MergeView::` in front of merge views.

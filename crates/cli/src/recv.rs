@@ -48,6 +48,12 @@ pub(crate) async fn run(a: &RecvArgs, json: bool) -> Result<u8, Failure> {
                         anstream::eprintln!("** view {}", output::view(&ch, &v));
                     }
                 }
+                Some(Event::Primary { view, primacy }) if json => {
+                    output::primacy(view, primacy, json);
+                }
+                Some(Event::Primary { primacy, .. }) => {
+                    anstream::eprintln!("** primary: {primacy}");
+                }
                 Some(Event::Message(m)) => {
                     let Some(from) = m.source() else { continue };
                     let bytes = payload(&m);

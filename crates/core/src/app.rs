@@ -1,6 +1,6 @@
 //! The upper boundary of a stack: what the application asks, and what it is told.
 
-use crate::{Consumed, Message, OpId, SyncLevel, Time, Uuid, View, wire};
+use crate::{Consumed, Message, OpId, Primacy, SyncLevel, Time, Uuid, View, ViewId, wire};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -244,6 +244,18 @@ pub enum AppEvent {
         /// The member.
         member: Uuid,
     },
+    /// What this member says of its view changed. A view begins as [`Primacy::Unknown`].
+    Primary {
+        /// The view.
+        view: ViewId,
+        /// What is said of it.
+        primacy: Primacy,
+    },
+    /// This member has other rules for primary views than we: none can be agreed on with it.
+    PrimaryRulesDiffer {
+        /// The member.
+        member: Uuid,
+    },
 }
 
 /// Messages handed to the application.
@@ -345,4 +357,6 @@ pub enum SendRefusal {
     Withdrawn,
     /// Acknowledgements were asked for, and no layer of this stack collects them.
     NoRsvp,
+    /// This member's view is not the primary one, and PRIMARY is configured to refuse.
+    NotPrimary,
 }

@@ -164,6 +164,10 @@ pub enum Event {
     Exclude(Vec<Uuid>),
     /// Up, from reliable multicast: this member asks for multicasts that are gone here.
     AskedForStable(Uuid),
+    /// Up, from GMS: this member has asked to leave.
+    Leaves(Uuid),
+    /// Up, from PRIMARY: what is said of the installed view has changed.
+    Primary(crate::Primacy),
 }
 
 /// Why members are looked for.
@@ -274,6 +278,8 @@ pub enum Query {
     /// How long may a send of this pool wait for credit before it fails? (flow control, if calls are
     /// to fail at all)
     SendPatience(Pool),
+    /// For whom does the agreement wait, whether the view is primary? (PRIMARY)
+    PrimaryAwaits,
 }
 
 /// The answer to a [`Query`].
@@ -290,7 +296,7 @@ pub enum Answer {
     Windows(Vec<WindowGauge>),
     /// To `MergeRunning`.
     MergeRunning(bool),
-    /// To `Suspects`.
+    /// To `Suspects` and `PrimaryAwaits`.
     Suspects(Vec<Uuid>),
     /// To `Stability`.
     Stability(StabilityGauge),

@@ -1,8 +1,9 @@
 //! Facts that every layer may read. Each has exactly one writer; a write is staged while a layer
 //! runs and applied before the next one does, so nobody sees the group change in mid-call.
 
+use crate::protocols::primary::Minority;
 use crate::wire::IpAddress;
-use crate::{Uuid, View};
+use crate::{Time, Uuid, View};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -25,7 +26,49 @@ pub struct Group {
     pub addresses: AddressBook,
     /// A call of the own application is waiting on this channel. Written by the entry layer.
     pub calls_pending: bool,
+    /// What this member says of its view; `None` without PRIMARY in the stack. Written by PRIMARY.
+    pub primary: Option<PrimaryClaim>,
     ranks: BTreeMap<Uuid, usize>,
+}
+
+/// Whether a view is the primary one of its group, as one of its members knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Primacy {
+    /// The members have not agreed yet, or this one has lost contact with too many of them.
+    Unknown,
+    /// It is, and there is no other.
+    Yes,
+    /// It is not.
+    No,
+}
+
+/// What a member says of its view, and how long that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrimaryClaim {
+    /// What it says.
+    pub primacy: Primacy,
+    /// When [`Primacy::Yes`] ends, unless contact renews it.
+    pub until: Time,
+    /// What this member does outside the primary view.
+    pub minority: Minority,
+}
+
+impl PrimaryClaim {
+    /// What it says at this time. To be asked when it matters: a process that was stopped says
+    /// "unknown" from the first moment on.
+    #[must_use]
+    pub fn at(self, now: Time) -> Primacy {
+        match self.primacy {
+            Primacy::Yes if self.until <= now => Primacy::Unknown,
+            said => said,
+        }
+    }
+
+    /// Whether this member is to leave.
+    #[must_use]
+    pub fn must_leave(self) -> bool {
+        self.minority == Minority::Leave && self.primacy == Primacy::No
+    }
 }
 
 impl Group {
@@ -42,6 +85,7 @@ impl Group {
             view: None,
             addresses,
             calls_pending: false,
+            primary: None,
             ranks: BTreeMap::new(),
         }
     }
@@ -92,6 +136,7 @@ impl Group {
                 self.addresses.learn(member, name, physical);
             }
             GroupChange::CallsPending(p) => self.calls_pending = p,
+            GroupChange::Primary(claim) => self.primary = Some(claim),
         }
     }
 }
@@ -112,6 +157,8 @@ pub enum GroupChange {
     },
     /// Entry layer.
     CallsPending(bool),
+    /// PRIMARY.
+    Primary(PrimaryClaim),
 }
 
 /// Names and physical addresses of members, and of up to [`AddressBook::STRANGERS`] others.

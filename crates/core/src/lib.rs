@@ -45,7 +45,7 @@ pub use app::{AppEvent, Command, Delivery, SendRefusal, SendResult};
 pub use batch::Batch;
 pub use digest::{Digest, ReferenceDigest};
 pub use event::{Answer, Dir, Event, Found, Purpose, Query};
-pub use group::{AddressBook, Group, GroupChange};
+pub use group::{AddressBook, Group, GroupChange, Primacy, PrimaryClaim};
 pub use message::Message;
 pub use protocol::{Cx, Flow, Interests, Protocol, Service, Spec, Traffic};
 pub use rgroups_wire as wire;

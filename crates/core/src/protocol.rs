@@ -95,6 +95,7 @@ pub enum Service {
     Faults,
     Barrier,
     StateTransfer,
+    PrimaryViews,
 }
 
 /// A protocol's static description.

@@ -66,6 +66,15 @@ pub fn flushes(m: Uuid) -> bool {
     capabilities(m) & FLUSH != 0
 }
 
+/// Takes part in the agreement on primary views.
+pub const PRIMARY: u8 = 8;
+
+/// Whether `m` has a vote in the agreement on primary views.
+#[must_use]
+pub fn votes(m: Uuid) -> bool {
+    capabilities(m) & PRIMARY != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

@@ -2,7 +2,7 @@
 //! counters are all made from these.
 
 use crate::event::WindowKind;
-use crate::{Pool, Uuid, ViewId};
+use crate::{Pool, Primacy, Uuid, ViewId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -166,6 +166,13 @@ pub enum Trace {
     KeptNoLonger {
         /// Whose.
         of: Uuid,
+    },
+    /// What this member says of its view changed: whether it is the primary one.
+    Primary {
+        /// The view.
+        view: ViewId,
+        /// What is said.
+        primacy: Primacy,
     },
     /// So much of this member's multicasts is not stable that it may send no more, or there is
     /// room again.

@@ -86,6 +86,18 @@ pub const ALL: &[Code] = &[
     code("RG0302", None, "no other member was found: first of its group", "`rgroups doctor`"),
     code("RG0303", None, "left without confirmation", "nothing: the others find out by themselves"),
     code(
+        "RG0306",
+        None,
+        "the view is not the primary one of the group",
+        "the others go on; it ends with a merge, see docs/partitions.md",
+    ),
+    code(
+        "RG0307",
+        None,
+        "members have different rules for primary views",
+        "give PRIMARY the same policy and quorum everywhere",
+    ),
+    code(
         "RG0402",
         Some("JGRP000032"),
         "no physical address of a member is known",
@@ -123,6 +135,12 @@ pub const ALL: &[Code] = &[
         None,
         "a send waited too long for credit and was given up",
         "the member named reads slowly; slow_member of MFC and UFC says what becomes of such sends",
+    ),
+    code(
+        "RG0418",
+        None,
+        "a send was refused because the view is not the primary one",
+        "wait for Event::Primary; minority of PRIMARY says what becomes of such sends",
     ),
     code(
         "RG0420",

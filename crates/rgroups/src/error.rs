@@ -209,6 +209,10 @@ pub enum SendError {
     /// Acknowledgements were asked for, and no protocol of this stack collects them.
     #[error("send_and_wait needs RSVP in the stack")]
     NoRsvp,
+    /// This member's view is not the primary one, and PRIMARY is configured with
+    /// `minority="refuse"`.
+    #[error("not sent: the view is not the primary one of the group")]
+    NotPrimary,
     /// It waited for credit of these members for `slow_member_timeout`, and the configuration says
     /// `slow_member="fail"`. Nothing of it was sent.
     #[error("not sent: no credit of {} for too long", list(by))]
@@ -229,6 +233,7 @@ impl Diagnose for SendError {
             SendError::NotMember(_) => "RG0412",
             SendError::TooLarge { .. } => "RG0413",
             SendError::NoRsvp => "RG0431",
+            SendError::NotPrimary => "RG0418",
             SendError::SlowMember { .. } => "RG0417",
         }
     }
@@ -241,6 +246,9 @@ impl Diagnose for SendError {
                 "the members named read slowly: speed them up, or see slow_member in MFC and UFC"
                     .into(),
             ),
+            SendError::NotPrimary => {
+                Some("wait for Event::Primary; see minority in PRIMARY".into())
+            }
             SendError::Closed | SendError::NotMember(_) => None,
         }
     }

@@ -4,7 +4,7 @@ use crate::channel::Owner;
 use crate::inbox::Request;
 use crate::outbox::{Item, Refill, give_back, weight};
 use crate::state::{Cut, StateResponder};
-use crate::{Address, Message, View};
+use crate::{Address, Message, Primacy, View, ViewId};
 use bytes::Bytes;
 use futures_core::Stream;
 use rgroups_core as core;
@@ -34,6 +34,14 @@ pub enum Event {
     TailUnknown {
         /// The former members whose messages are meant.
         of: Vec<Address>,
+    },
+    /// Whether the installed view is the primary one is known now, or not known any more. Only where
+    /// the stack has PRIMARY. A view begins as [`Primacy::Unknown`].
+    Primary {
+        /// The view.
+        view: ViewId,
+        /// What is said of it.
+        primacy: Primacy,
     },
     /// A member asks for our state. Ignoring it tells that member that there is none.
     StateRequested(StateResponder),
@@ -250,6 +258,9 @@ impl Events {
                 Item::TailUnknown { of } => {
                     return Some(Happening::Event(Event::TailUnknown { of }));
                 }
+                Item::Primary { view, primacy } => {
+                    return Some(Happening::Event(Event::Primary { view, primacy }));
+                }
                 Item::StateRequested(r) => {
                     return Some(Happening::Event(Event::StateRequested(r)));
                 }
@@ -318,6 +329,8 @@ mod tests {
             stats: std::sync::Mutex::default(),
             blocked: std::sync::Mutex::default(),
             cuts: crate::shared::Cuts::default(),
+            claim: std::sync::Mutex::default(),
+            sends_until: std::sync::atomic::AtomicU64::new(u64::MAX),
         };
         (poll, Events::new(Arc::new(Owner { shared: Arc::new(shared) })))
     }

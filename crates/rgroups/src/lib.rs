@@ -53,6 +53,7 @@ mod inbox;
 mod message;
 mod net;
 mod outbox;
+mod primacy;
 mod receiver;
 mod shared;
 mod state;
@@ -75,6 +76,7 @@ pub use net::bind::{
     BIND_VARIABLE, BindChoice, BindOrigin, DEFAULT_BIND_RULE, IpVersion, NetInterface,
     NoBindAddress, choose_bind_addr, interfaces,
 };
+pub use primacy::Primacy;
 pub use receiver::{Failed, Receiver};
 pub use state::{State, StateAttempt, StateError, StateResponder};
 pub use stats::{Credit, Gauges, Heard, Inspection, SendWindow, Stability, Stats, Window};
@@ -90,6 +92,11 @@ pub use rgroups_core as core;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/flow-control.md")]
 struct FlowControlChapter;
+
+/// Those of the chapter on partitions too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/partitions.md")]
+struct PartitionChapter;
 
 /// Those of the chapter on sends too.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! From the driver to the application: what happened, in order.
 
 use crate::state::StateResponder;
-use crate::{Address, View};
+use crate::{Address, Primacy, View, ViewId};
 use bytes::Bytes;
 use rgroups_core::{Consumed, Message, Pool, Uuid};
 use std::collections::VecDeque;
@@ -24,6 +24,11 @@ pub(crate) enum Item {
     /// Whether all have the same last messages is not known; who was not heard or is meant.
     TailUnknown {
         of: Vec<Address>,
+    },
+    /// What is said of the view has changed.
+    Primary {
+        view: ViewId,
+        primacy: Primacy,
     },
     /// Somebody asks for our state.
     StateRequested(StateResponder),
@@ -192,6 +197,7 @@ impl Outbox {
                 | Item::View(_)
                 | Item::Rejoining { .. }
                 | Item::TailUnknown { .. }
+                | Item::Primary { .. }
                 | Item::State { .. } => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Callback style, for programs that are shaped like Java receivers.
 
 use crate::events::Happening;
-use crate::{Address, Event, Events, Message, StateResponder, View, block_on};
+use crate::{Address, Event, Events, Message, Primacy, StateResponder, View, ViewId, block_on};
 use bytes::Bytes;
 use std::future::Future;
 use std::io;
@@ -53,6 +53,13 @@ pub trait Receiver: Send + 'static {
         async {}
     }
 
+    /// Whether the installed view is the primary one is known now, or not known any more
+    /// ([`Event::Primary`]).
+    fn primary(&mut self, view: ViewId, primacy: Primacy) -> impl Future<Output = ()> + Send {
+        let _ = (view, primacy);
+        async {}
+    }
+
     /// A member asks for the state: what the calls before this one made of it. Without an
     /// implementation the other member hears that there is none.
     fn get_state(&mut self, request: StateResponder) -> impl Future<Output = ()> + Send {
@@ -81,6 +88,9 @@ async fn run<R: Receiver>(mut events: Events, mut receiver: R) {
             }
             Happening::Event(Event::Rejoining { reason }) => receiver.rejoining(reason).await,
             Happening::Event(Event::TailUnknown { of }) => receiver.tail_unknown(of).await,
+            Happening::Event(Event::Primary { view, primacy }) => {
+                receiver.primary(view, primacy).await;
+            }
             Happening::Event(Event::StateRequested(r)) => receiver.get_state(r).await,
         }
     }

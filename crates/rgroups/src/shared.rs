@@ -5,7 +5,8 @@ use crate::outbox::Outbox;
 use crate::state::Cut;
 use crate::stats::Stats;
 use crate::{Address, View};
-use rgroups_core::{Time, Uuid};
+use rgroups_core::protocols::primary::Minority;
+use rgroups_core::{Primacy, PrimaryClaim, Time, Uuid};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,6 +71,11 @@ pub(crate) struct Shared {
     pub(crate) stats: Mutex<Stats>,
     pub(crate) blocked: Mutex<Vec<Address>>,
     pub(crate) cuts: Cuts,
+    /// What this member says of its view, if the stack has PRIMARY.
+    pub(crate) claim: Mutex<Option<PrimaryClaim>>,
+    /// Until then sends may enter without asking the stack about the view, in nanoseconds of the
+    /// clock.
+    pub(crate) sends_until: AtomicU64,
 }
 
 /// What the state that was fetched last contains. The reader of events looks at the number only,
@@ -101,6 +107,27 @@ impl Cuts {
 }
 
 impl Shared {
+    /// Whether sends are stopped because the view is not known to be the primary one.
+    pub(crate) fn is_outside(&self) -> bool {
+        let until = self.sends_until.load(Ordering::Relaxed);
+        until != u64::MAX && until <= self.clock.now().0
+    }
+
+    /// What this member says of its view from now on.
+    pub(crate) fn set_claim(&self, claim: Option<PrimaryClaim>) {
+        let until = match claim {
+            Some(PrimaryClaim { minority: Minority::Refuse, primacy: Primacy::Yes, until }) => {
+                until.0
+            }
+            Some(PrimaryClaim { minority: Minority::Refuse, .. }) => 0,
+            Some(PrimaryClaim { minority: Minority::Report | Minority::Leave, .. }) | None => {
+                u64::MAX
+            }
+        };
+        self.sends_until.store(until, Ordering::Relaxed);
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = claim;
+    }
+
     pub(crate) fn name_of(&self, member: Address) -> Option<Arc<str>> {
         self.names.borrow().get(&member.0).cloned()
     }

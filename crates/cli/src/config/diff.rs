@@ -6,19 +6,22 @@ use rgroups::{Config, Setting};
 use serde_json::json;
 
 /// Attributes that all members must have alike, and what happens otherwise.
-const ALIKE: [(&str, &str, &str); 4] = [
+const ALIKE: [(&str, &str, &str); 6] = [
     ("UDP", "mcast_addr", "members do not hear each other"),
     ("UDP", "mcast_port", "members do not hear each other"),
     ("UDP", "ip_mcast", "members of one side do not find those of the other"),
+    ("PRIMARY", "policy", "no view with members of both sides can be primary"),
+    ("PRIMARY", "quorum", "no view with members of both sides can be primary"),
     ("FD_SOCK2", "offset", "members watch each other on the wrong ports"),
 ];
 
 /// Protocols that a part of the members may lack, and what is lost then.
-const OPTIONAL: [(&str, &str); 8] = [
+const OPTIONAL: [(&str, &str); 9] = [
     ("MERGE3", "partitions are found by one side only"),
     ("STABLE", "messages of the other side become stable later"),
     ("VERIFY_SUSPECT2", "suspects of one side are excluded without being asked"),
     ("RSVP", "who waits for acknowledgements of the other side waits in vain"),
+    ("PRIMARY", "members of one side have no vote on primary views"),
     ("BARRIER", "nothing that others see"),
     ("STATE_TRANSFER", "the other side gives no state"),
     ("DISCARD", "nothing that others must know of"),

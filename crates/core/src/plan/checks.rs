@@ -12,6 +12,9 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
+/// Beats come five times in a lease, and may take a moment.
+const SHORTEST_LEASE: Duration = Duration::from_millis(100);
+
 /// Headers and framing around a fragment take at most this many bytes.
 const HEADROOM: u64 = 1_000;
 
@@ -39,6 +42,7 @@ pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
     check_overrides(plan, problems);
     check_windows(plan, problems);
     check_merge_detection(plan, problems);
+    check_primary(plan, problems);
 }
 
 /// No two layers may be taken for each other.
@@ -80,7 +84,8 @@ fn may_share(service: Service) -> bool {
         | Service::Fragmentation
         | Service::SyncSends
         | Service::Barrier
-        | Service::StateTransfer => false,
+        | Service::StateTransfer
+        | Service::PrimaryViews => false,
     }
 }
 
@@ -362,6 +367,26 @@ fn check_times(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
                 format!("{protocol}.{longer}={long} is below {protocol}.{shorter}={short}: {why}");
             problems.push(PlanProblem::BadSetting { what });
         }
+    }
+}
+
+/// What cannot be guessed must be given: with a quorum that is too small two groups that start apart
+/// would both be primary.
+fn check_primary(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    let Some(quorum) = value::<u32>(plan, "PRIMARY", "quorum") else { return };
+    if quorum == 0 {
+        let what = "PRIMARY.quorum is not set: give the number of members that the first primary \
+                    view must have, more than half of all that are ever started (2 of 3, 3 of 5)";
+        problems.push(PlanProblem::BadSetting { what: what.into() });
+    }
+    let lease = value::<Duration>(plan, "PRIMARY", "lease");
+    if let Some(lease) = lease.filter(|l| *l < SHORTEST_LEASE) {
+        let what = format!(
+            "PRIMARY.lease={} is below {}: members would lose their trust between two beats",
+            lease.show(),
+            SHORTEST_LEASE.show()
+        );
+        problems.push(PlanProblem::BadSetting { what });
     }
 }
 

@@ -15,6 +15,7 @@ use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::gms::{Gms, GmsConfig};
 use crate::protocols::merge3::{Merge3, Merge3Config};
+use crate::protocols::primary::{Primary, PrimaryConfig};
 use crate::protocols::reliable::{
     Nakack2Config, Nakack4Config, ReliableMulticast, ReliableUnicast, Unicast3Config,
     Unicast4Config,
@@ -132,6 +133,7 @@ protocols! {
     Unicast4(Unicast4Config) => ReliableUnicast,
     Stable(StableConfig) => Stable,
     Gms(GmsConfig) => Gms,
+    Primary(PrimaryConfig) => Primary,
     Mfc(MfcConfig) => FlowControl,
     Ufc(UfcConfig) => FlowControl,
     Frag2(Frag2Config) => Frag2,

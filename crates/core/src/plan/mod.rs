@@ -84,6 +84,7 @@ impl StackPlan {
             ProtocolConfig::Nakack2(config) if !config.discard_delivered_msgs => tag::TAIL_REPAIR,
             ProtocolConfig::Stable(_) => tag::REFERENCE_DIGESTS,
             ProtocolConfig::Rsvp(_) => tag::FLUSH,
+            ProtocolConfig::Primary(_) => tag::PRIMARY,
             _ => 0,
         };
         self.protocols.iter().map(of).fold(0, |all, bit| all | bit)

@@ -7,11 +7,12 @@
 
 use crate::app::{self, StateEnd, StateFailure, SyncRequest};
 use crate::event::Room;
+use crate::protocols::primary::Minority;
 use crate::protocols::stable::who_holds_back;
 use crate::wire::{Address, Flags, Hints};
 use crate::{
     Answer, AppEvent, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId, Pool,
-    Protocol, Query, SendRefusal, SendToken, Spec, Time, TimerKey, Uuid,
+    Primacy, Protocol, Query, SendRefusal, SendToken, Spec, Time, TimerKey, Uuid,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -125,7 +126,11 @@ impl Entry {
         let key = (msg.dest.as_ref().and_then(Address::uuid), msg.has(Flags::OOB));
         let bytes = msg.length() as u64;
         let behind = self.waiting.contains_key(&key);
-        let room = self.room(key, bytes, cx);
+        let mut room = self.room(key, bytes, cx);
+        if send.op.is_some() && outside(cx).is_some() {
+            room.line_open = false;
+            room.limited_by = awaited(cx);
+        }
         let enters = !behind && room.line_open;
         if !enters && (send.try_only || self.count >= self.config.max_waiting) {
             return refuse(token, SendRefusal::WouldBlock { by: room.limited_by }, cx);
@@ -169,6 +174,9 @@ impl Entry {
         if size > LARGEST {
             return Some(SendRefusal::TooLarge { size, limit: LARGEST });
         }
+        if send.op.is_some() && outside(cx) == Some(Primacy::No) {
+            return Some(SendRefusal::NotPrimary);
+        }
         let no_rsvp = send.sync.is_some() && cx.ask_below(&Query::Syncs).is_none();
         no_rsvp.then_some(SendRefusal::NoRsvp)
     }
@@ -210,6 +218,7 @@ impl Entry {
     fn retry(&mut self, cx: &mut Cx<'_>) {
         // Nothing goes down before this layer returns, so what was let down is counted here.
         let (mut bytes, mut messages) = (0u64, 0u64);
+        let outside = outside(cx).is_some();
         let mut lines = core::mem::take(&mut self.waiting);
         for (key, queue) in &mut lines {
             let mut room = self.room(*key, queue.front().map_or(0, |w| w.bytes), cx);
@@ -217,7 +226,9 @@ impl Entry {
                 room.free_bytes = room.free_bytes.min(left);
             }
             let mut open = room.line_open;
-            while open {
+            // Calls wait for the view to be the primary one; what was accepted while it was goes on.
+            let goes = |w: &Waiting| w.op().is_none() || !outside;
+            while open && queue.front().is_some_and(goes) {
                 let Some(w) = queue.pop_front() else { break };
                 self.count -= 1;
                 bytes = bytes.saturating_add(w.bytes);
@@ -258,6 +269,7 @@ impl Entry {
         if let Some(mut w) = taken {
             self.count -= 1;
             let why = match expired {
+                true if outside(cx).is_some() => SendRefusal::NotSent { by: awaited(cx) },
                 true => SendRefusal::NotSent { by: self.room(key, w.bytes, cx).limited_by },
                 false => SendRefusal::Withdrawn,
             };
@@ -266,19 +278,44 @@ impl Entry {
         self.rearm(cx);
     }
 
-    /// Refuses what waits in the lines that `which` names.
-    fn refuse_lines(&mut self, which: impl Fn(LineKey) -> Option<SendRefusal>, cx: &mut Cx<'_>) {
-        let mut refused = 0;
+    /// Refuses what waits and `which` names.
+    fn refuse_waiting(
+        &mut self,
+        which: impl Fn(LineKey, &Waiting) -> Option<SendRefusal>,
+        cx: &mut Cx<'_>,
+    ) {
         self.waiting.retain(|key, queue| {
-            let Some(why) = which(*key) else { return true };
-            refused += queue.len() as u64;
-            for w in queue {
-                cx.discard(&mut w.msg, why.clone());
+            let before = queue.len();
+            let first_goes = queue.front().is_some_and(|w| which(*key, w).is_some());
+            queue.retain_mut(|w| match which(*key, w) {
+                Some(why) => {
+                    cx.discard(&mut w.msg, why);
+                    false
+                }
+                None => true,
+            });
+            self.count -= (before - queue.len()) as u64;
+            if first_goes {
+                new_first(queue, cx.now);
             }
-            false
+            !queue.is_empty()
         });
-        self.count -= refused;
         self.rearm(cx);
+    }
+
+    /// What is said of the view has changed: sends wait, go on, or are refused; or we leave.
+    fn primacy_changed(&mut self, cx: &mut Cx<'_>) {
+        match (outside(cx), cx.group().primary) {
+            (Some(Primacy::No), _) => {
+                let call = |_: LineKey, w: &Waiting| w.op().map(|_| SendRefusal::NotPrimary);
+                self.refuse_waiting(call, cx);
+            }
+            (_, Some(claim)) if claim.must_leave() && self.state == State::Open => {
+                self.close(cx);
+                cx.raise(Dir::Down, Event::Disconnect);
+            }
+            _ => self.retry(cx),
+        }
     }
 
     fn report(&mut self, cx: &mut Cx<'_>) {
@@ -287,7 +324,10 @@ impl Entry {
             let Some(w) = queue.front_mut() else { continue };
             if !w.reported && w.first_since + REPORT_AFTER <= cx.now {
                 w.reported = true;
-                let by = room(*key, w.bytes, full, cx).limited_by;
+                let by = match outside(cx) {
+                    Some(_) => awaited(cx),
+                    None => room(*key, w.bytes, full, cx).limited_by,
+                };
                 cx.tell(AppEvent::Blocked { op: w.op(), by, since: w.first_since });
             }
         }
@@ -304,7 +344,7 @@ impl Entry {
 
     fn close(&mut self, cx: &mut Cx<'_>) {
         self.state = State::Closed;
-        self.refuse_lines(|_| Some(SendRefusal::Closed), cx);
+        self.refuse_waiting(|_, _| Some(SendRefusal::Closed), cx);
     }
 }
 
@@ -357,16 +397,17 @@ impl Protocol for Entry {
                     self.state = State::Open;
                     self.patience = [Pool::Multicast, Pool::Unicast].map(|p| patience(p, cx));
                 }
-                let gone = |(dest, _): LineKey| {
+                let gone = |(dest, _): LineKey, _: &Waiting| {
                     dest.filter(|d| !view.contains(*d)).map(SendRefusal::NotMember)
                 };
-                self.refuse_lines(gone, cx);
+                self.refuse_waiting(gone, cx);
                 self.retry(cx);
             }
             (Dir::Up, Event::OwnWindow { full }) => {
                 self.window_full = *full;
                 self.retry(cx);
             }
+            (Dir::Up, Event::Primary(_)) => self.primacy_changed(cx),
             (Dir::Up, Event::RoomAgain) if !self.waiting.is_empty() => self.retry(cx),
             _ => {}
         }
@@ -430,6 +471,20 @@ fn room((dest, oob): LineKey, bytes: u64, window_full: bool, cx: &Cx<'_>) -> Roo
         (room.line_open, room.immediate) = (false, false);
     }
     room
+}
+
+/// What is said of the view, where sends are stopped because it is not known to be the primary one.
+fn outside(cx: &Cx<'_>) -> Option<Primacy> {
+    let claim = cx.group().primary.filter(|c| c.minority == Minority::Refuse)?;
+    Some(claim.at(cx.now)).filter(|s| *s != Primacy::Yes)
+}
+
+/// For whom the agreement on the view waits.
+fn awaited(cx: &Cx<'_>) -> Vec<Uuid> {
+    match cx.ask_below(&Query::PrimaryAwaits) {
+        Some(Answer::Suspects(members)) => members,
+        _ => Vec::new(),
+    }
 }
 
 /// How long a call may wait for credit of this pool, if it is to fail at all.

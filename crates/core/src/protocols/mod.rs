@@ -1,6 +1,6 @@
 //! The protocols. Order of the default stacks, bottom to top: transport, discovery, MERGE3, FD_SOCK2,
 //! FD_ALL3, VERIFY_SUSPECT2, BARRIER, NAKACK2, UNICAST3, STABLE, GMS, MFC, UFC, FRAG2, RSVP,
-//! STATE_TRANSFER, entry.
+//! STATE_TRANSFER, entry. PRIMARY, where a stack has it, is directly above GMS.
 
 pub mod barrier;
 pub mod discovery;
@@ -11,6 +11,7 @@ pub mod flow;
 pub mod frag;
 pub mod gms;
 pub mod merge3;
+pub mod primary;
 pub mod reliable;
 pub mod rsvp;
 pub mod stable;

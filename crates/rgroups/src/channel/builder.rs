@@ -17,6 +17,7 @@ use rgroups_core::app::FetchState;
 use rgroups_core::node::{Node, NodeEnv};
 use rgroups_core::plan::{ProtocolConfig, StackPlan};
 use rgroups_core::{Command, Query, Uuid};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -191,6 +192,8 @@ impl ChannelBuilder {
             stats: Mutex::default(),
             blocked: Mutex::default(),
             cuts: Cuts::default(),
+            claim: Mutex::default(),
+            sends_until: AtomicU64::new(u64::MAX),
         });
         let (join, joined) = oneshot::channel();
         let diagnostics = Diagnostics::start(&self.config, physical, &shared);

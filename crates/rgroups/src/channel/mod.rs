@@ -15,7 +15,7 @@ use crate::error::CloseError;
 use crate::inbox::{Line, Request};
 use crate::shared::{Ended, Shared, Watched};
 use crate::stats::{Gauges, Inspection, SendWindow, Stats};
-use crate::{Address, Config, View};
+use crate::{Address, Config, Primacy, View};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
@@ -160,6 +160,15 @@ impl Channel {
     #[must_use]
     pub fn views(&self) -> Views {
         Views { inner: self.views.clone() }
+    }
+
+    /// What this member says of its view *now*: also a process that was stopped for a while, and has
+    /// not looked at its sockets since, says no more than it can know. `None` if the stack has no
+    /// PRIMARY.
+    #[must_use]
+    pub fn primacy(&self) -> Option<Primacy> {
+        let claim = *self.shared().claim.lock().unwrap_or_else(PoisonError::into_inner);
+        claim.map(|c| c.at(self.shared().clock.now()).into())
     }
 
     /// Bytes that may be sent to a member (to everybody for `None`) without waiting, and whom a

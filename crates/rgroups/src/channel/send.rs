@@ -3,7 +3,7 @@
 use super::Channel;
 use crate::error::{SendError, TrySendError};
 use crate::inbox::{Attempt, Inbox, Line, Request, cost_of};
-use crate::{Address, Message};
+use crate::{Address, Message, Primacy};
 use rgroups_core::wire::{self, Flags};
 use rgroups_core::{Command, OpId, SendRefusal, SendResult, app};
 use tokio::sync::oneshot;
@@ -53,6 +53,7 @@ pub(crate) fn refusal(r: SendRefusal) -> SendError {
         SendRefusal::NotMember(m) => SendError::NotMember(Address(m)),
         SendRefusal::TooLarge { size, limit } => SendError::TooLarge { size, limit },
         SendRefusal::NoRsvp => SendError::NoRsvp,
+        SendRefusal::NotPrimary => SendError::NotPrimary,
         SendRefusal::NotSent { by } => {
             SendError::SlowMember { by: by.into_iter().map(Address).collect() }
         }
@@ -81,8 +82,8 @@ impl Channel {
         }
         let size = message.len();
         let mut message = message.into_wire();
-        // What the stack may refuse for its size is asked about.
-        if size <= self.shared().admits_up_to {
+        // What the stack may refuse for its size, or for its view, is asked about.
+        if size <= self.shared().admits_up_to && !self.shared().is_outside() {
             match inbox.attempt(line, message, cost, false) {
                 Attempt::Admitted => return Ok(()),
                 Attempt::Closed => return Err(SendError::Closed),
@@ -128,6 +129,14 @@ impl Channel {
         let (line, cost) = line_of(&message);
         if let Some(stranger) = self.stranger(line, &message) {
             return Err(SendError::NotMember(stranger).into());
+        }
+        if self.shared().is_outside() {
+            return Err(match self.primacy() {
+                Some(Primacy::No) => SendError::NotPrimary.into(),
+                Some(Primacy::Unknown | Primacy::Yes) | None => {
+                    TrySendError::NoCredits { blocked_on: None, message: Box::new(message) }
+                }
+            });
         }
         let back = message.clone();
         match self.shared().inbox.attempt(line, message.into_wire(), cost, true) {

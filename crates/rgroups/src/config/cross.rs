@@ -206,6 +206,7 @@ fn words(service: Service) -> String {
         Service::Faults => "faults",
         Service::Barrier => "a barrier",
         Service::StateTransfer => "state transfer",
+        Service::PrimaryViews => "agreement on primary views",
         // Services that are added before they have words here.
         #[allow(unreachable_patterns)]
         other => return format!("{other:?}"),

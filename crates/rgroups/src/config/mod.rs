@@ -33,7 +33,7 @@ use crate::net::bind::{self, BindChoice, IpVersion, choose_bind_addr};
 use crate::net::tcp::ListenPlan;
 use crate::net::udp::UdpPlan;
 use crate::net::{Endpoint, External, MonitorPlan, NetPlan};
-use rgroups_core::attributes::{AttrError, Attributes};
+use rgroups_core::attributes::{AttrError, Attributes, nearest};
 use rgroups_core::bind_addr::BindAddr;
 use rgroups_core::plan::{DIAG_PREFIX, PlanProblem, ProtocolConfig, StackPlan};
 use rgroups_core::protocols::transport::TransportConfig;
@@ -166,6 +166,22 @@ impl Config {
         self.plan.set(protocol, attribute, value).map_err(|p| mistake(protocol, p))?;
         let name = self.plan.find(protocol).map_or("", ProtocolConfig::name);
         self.origins.insert((name.to_owned(), attribute.to_owned()), "set".to_owned());
+        Ok(self)
+    }
+
+    /// With the protocol `name` and its defaults directly above `below`, which is in the stack:
+    /// `insert_above("GMS", "PRIMARY")`. Whether it fits there is seen by [`Config::check`].
+    pub fn insert_above(mut self, below: &str, name: &str) -> Result<Self, ConfigError> {
+        let unknown = |name: &str, all: &[ProtocolConfig]| ConfigError::UnknownProtocol {
+            protocol: name.to_owned(),
+            suggestion: nearest(name, all.iter().map(ProtocolConfig::name)).map(str::to_owned),
+        };
+        let config = ProtocolConfig::named(name);
+        let config = config.ok_or_else(|| unknown(name, &ProtocolConfig::all()))?;
+        if self.plan.find(below).is_none() {
+            return Err(unknown(below, &self.plan.protocols));
+        }
+        self.plan = self.plan.insert_above(below, config);
         Ok(self)
     }
 

@@ -18,7 +18,8 @@ use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::node::{Node, RawEvent, RawOp};
 use rgroups_core::{
-    Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, Query, SendResult, Time, Uuid,
+    Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, PrimaryClaim, Query, SendResult,
+    Time, Uuid,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -78,6 +79,8 @@ pub(crate) struct Member {
     /// Calls for a state, and those that have ended.
     fetches: HashMap<OpId, oneshot::Sender<Fetched>>,
     fetched: Vec<(oneshot::Sender<Fetched>, Fetched)>,
+    /// What was last made known of the view.
+    claim: Option<PrimaryClaim>,
 }
 
 impl Member {
@@ -114,6 +117,7 @@ impl Member {
             busy: false,
             fetches: HashMap::new(),
             fetched: Vec::new(),
+            claim: None,
         }
     }
 
@@ -268,6 +272,13 @@ impl Member {
                 report::tail_unknown(&self.shared, &of);
                 self.items.push(Item::TailUnknown { of });
             }
+            AppEvent::Primary { view, primacy } => {
+                report::primacy(&self.shared, view, primacy);
+                self.items.push(Item::Primary { view: view.into(), primacy: primacy.into() });
+            }
+            AppEvent::PrimaryRulesDiffer { member } => {
+                report::primary_rules_differ(&self.shared, Address(member));
+            }
             AppEvent::KeptNoLonger { of } => report::kept_no_longer(&self.shared, Address(of)),
             AppEvent::StateRequested { request, by } => {
                 let responder = StateResponder::new(Arc::clone(&self.shared), request, by);
@@ -406,6 +417,11 @@ impl Member {
             published.push(Published { line, room, reachable, max, answered });
         }
         self.shared.inbox.publish(published);
+        let claim = self.node.stack().group().primary;
+        if self.claim != claim {
+            self.claim = claim;
+            self.shared.set_claim(claim);
+        }
         if self.calls.is_empty() {
             self.shared.blocked.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }

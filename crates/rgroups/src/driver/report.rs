@@ -5,7 +5,7 @@ use crate::shared::Shared;
 use crate::stats::{Credit, Heard, Inspection, Stability, Window};
 use rgroups_core::event::CreditAccount;
 use rgroups_core::node::Node;
-use rgroups_core::{Answer, DropReason, Pool, Query, Time, strangers};
+use rgroups_core::{self as core, Answer, DropReason, Pool, Query, Time, strangers};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -175,6 +175,36 @@ pub(crate) fn tail_unknown(shared: &Shared, of: &[Address]) {
         code = "RG0415",
         "excluded, and whether all that stay have the same last messages of them is not known: {}",
         shared.labels(of)
+    );
+}
+
+/// Says what is known of the view.
+pub(crate) fn primacy(shared: &Shared, view: core::ViewId, primacy: core::Primacy) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    let view = view.id;
+    match primacy {
+        core::Primacy::Yes => {
+            tracing::info!(cluster, member, view, "the view is the primary one");
+        }
+        core::Primacy::No => {
+            let code = "RG0306";
+            tracing::warn!(cluster, member, code, view, "the view is not the primary one");
+        }
+        core::Primacy::Unknown => {
+            tracing::info!(cluster, member, view, "whether the view is primary is not known");
+        }
+    }
+}
+
+/// Says that no primary view can be agreed on with `other`.
+pub(crate) fn primary_rules_differ(shared: &Shared, other: Address) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    tracing::warn!(
+        cluster,
+        member,
+        code = "RG0307",
+        "{} has another policy or quorum in PRIMARY: no view with it can be primary",
+        shared.label(other)
     );
 }
 

@@ -274,6 +274,9 @@ impl Gms {
             cx.send_down(payload::leave_response(leaver));
             return;
         }
+        if leaver == src {
+            cx.raise(Dir::Up, Event::Leaves(leaver));
+        }
         self.let_go(leaver, cx);
         if matches!(self.role, Role::Leaving(_)) {
             self.leave_together_with(leaver, cx);

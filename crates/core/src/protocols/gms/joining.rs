@@ -168,8 +168,24 @@ impl Gms {
         cx.tell(AppEvent::ConnectFailed { reason: reason.into() });
     }
 
-    /// Becomes the first member.
+    /// There is no group that lets us in: a new one begins here, unless that is not wanted.
     fn form_group(&mut self, cx: &mut Cx<'_>) {
+        match self.config.must_join_timeout {
+            Duration::ZERO => self.found_group(cx),
+            longest if self.join.lasts(cx.now) < longest => self.pause(cx),
+            longest => {
+                let reason = format!(
+                    "found no group within GMS.must_join_timeout={longest:?}, and was not to form \
+                     one: {}",
+                    self.join.in_words(cx)
+                );
+                self.fail(reason, cx);
+            }
+        }
+    }
+
+    /// Becomes the first member.
+    fn found_group(&mut self, cx: &mut Cx<'_>) {
         cx.disarm(JOIN);
         let local = cx.local();
         cx.tell(AppEvent::Founded { how: self.join.in_words(cx).into() });

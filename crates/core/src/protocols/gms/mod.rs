@@ -69,6 +69,9 @@ attributes! {
         /// instead, after 30 s at the earliest. Default 10. A coordinator that only others call one
         /// is asked twice.
         max_join_attempts: u32 = 10,
+        /// How long to look for a group that lets this member in before the join fails, where it is
+        /// not to form one of its own. Default 0: it forms one when it finds none.
+        must_join_timeout: Duration = Duration::ZERO,
         /// How long to wait before looking again when only other joiners were found. Default 100 ms.
         all_clients_retry_timeout: Duration = Duration::from_millis(100),
         /// How long the coordinator waits for more requests to put into the same view. Default 0:

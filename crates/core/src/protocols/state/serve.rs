@@ -190,7 +190,8 @@ impl StateTransfer {
             SendRefusal::WouldBlock { .. }
             | SendRefusal::NotSent { .. }
             | SendRefusal::Withdrawn
-            | SendRefusal::NoRsvp => self.refuse(to, "its application gave the answer up", cx),
+            | SendRefusal::NoRsvp
+            | SendRefusal::NotPrimary => self.refuse(to, "its application gave the answer up", cx),
         }
         if let Some(token) = token {
             cx.resolve(token, Err(why));
