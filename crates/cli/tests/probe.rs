@@ -64,7 +64,7 @@ fn operations_and_digests_are_printed() {
     let keys = ["op=MFC.printCredits", "dump-digest", "print-protocols", "keys", "op=GMS.stop[]"];
     let entries = probe(port, &keys).object("member")["entries"].clone();
     let text = |key: &str| entries[key].as_str().unwrap_or_default().to_owned();
-    assert!(text("MFC.printCredits").contains("A: 4000000 of 4000000 left"), "{entries}");
+    assert!(text("MFC.printCredits").contains("A: balance=4000000, max=4000000"), "{entries}");
     assert!(text("dump-digest").starts_with("A: ["), "{entries}");
     let protocols = text("print-protocols");
     assert!(protocols.ends_with("\nPING\nUDP"), "top first: {protocols}");

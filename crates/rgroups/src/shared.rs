@@ -1,9 +1,9 @@
 //! What the handles of a channel and its driver have in common.
 
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Line};
 use crate::outbox::Outbox;
 use crate::state::Cut;
-use crate::stats::Stats;
+use crate::stats::{Gauges, Stats};
 use crate::{Address, View};
 use rgroups_core::protocols::primary::Minority;
 use rgroups_core::{Primacy, PrimaryClaim, Time, Uuid};
@@ -69,7 +69,8 @@ pub(crate) struct Shared {
     /// Names of members, as they are learned.
     pub(crate) names: watch::Sender<HashMap<Uuid, Arc<str>>>,
     pub(crate) stats: Mutex<Stats>,
-    pub(crate) blocked: Mutex<Vec<Address>>,
+    /// Who makes a send wait, once that has taken a second.
+    pub(crate) blocked: Mutex<Option<Blocked>>,
     pub(crate) cuts: Cuts,
     /// What this member says of its view, if the stack has PRIMARY.
     pub(crate) claim: Mutex<Option<PrimaryClaim>>,
@@ -106,6 +107,13 @@ impl Cuts {
     }
 }
 
+/// A wait that was told of.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocked {
+    pub(crate) by: Vec<Address>,
+    pub(crate) since: Instant,
+}
+
 impl Shared {
     /// Whether sends are stopped because the view is not known to be the primary one.
     pub(crate) fn is_outside(&self) -> bool {
@@ -126,6 +134,26 @@ impl Shared {
         };
         self.sends_until.store(until, Ordering::Relaxed);
         *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = claim;
+
+    /// Counters, as of the last turn of the driver.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut s = *self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        s.dropped_over_inbound_limit = self.outbox.gauges().3;
+        s
+    }
+
+    pub(crate) fn gauges(&self) -> Gauges {
+        let (events_queued, events_queued_bytes, unconsumed_bytes, _) = self.outbox.gauges();
+        let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Gauges {
+            events_queued,
+            events_queued_bytes,
+            unconsumed_bytes,
+            outbound_bytes: self.inbox.bytes(),
+            multicast_window: self.inbox.window(Line::Multicast).0,
+            blocked_for: blocked.as_ref().map(|b| b.since.elapsed()),
+            blocked_on: blocked.map(|b| b.by).unwrap_or_default(),
+        }
     }
 
     pub(crate) fn name_of(&self, member: Address) -> Option<Arc<str>> {

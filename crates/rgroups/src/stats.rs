@@ -41,6 +41,27 @@ pub struct Stats {
     pub turns: u64,
 }
 
+impl Stats {
+    /// All of them, by name.
+    pub(crate) fn each(&self, out: &mut dyn FnMut(&str, u64)) {
+        out("msgs_sent", self.msgs_sent);
+        out("msgs_received", self.msgs_received);
+        out("payload_sent", self.payload_sent);
+        out("payload_received", self.payload_received);
+        out("bytes_sent", self.bytes_sent);
+        out("bytes_received", self.bytes_received);
+        out("datagrams_sent", self.datagrams_sent);
+        out("datagrams_received", self.datagrams_received);
+        out("datagrams_dropped", self.datagrams_dropped);
+        out("socket_errors", self.socket_errors);
+        out("blocked_on_credits_ms", self.blocked_on_credits.as_millis() as u64);
+        out("views", self.views);
+        out("merges", self.merges);
+        out("dropped_over_inbound_limit", self.dropped_over_inbound_limit);
+        out("turns", self.turns);
+    }
+}
+
 /// What is held where, now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,6 +78,22 @@ pub struct Gauges {
     pub multicast_window: u64,
     /// Who made a send wait for more than a second, if one is waiting; may be this member itself.
     pub blocked_on: Vec<Address>,
+    /// How long that send has been waiting.
+    pub blocked_for: Option<Duration>,
+}
+
+impl Gauges {
+    /// Those that are numbers, by name.
+    pub(crate) fn each(&self, out: &mut dyn FnMut(&str, u64)) {
+        let blocked = self.blocked_for.unwrap_or_default();
+        out("events_queued", self.events_queued);
+        out("events_queued_bytes", self.events_queued_bytes);
+        out("unconsumed_bytes", self.unconsumed_bytes);
+        out("outbound_bytes", self.outbound_bytes);
+        out("multicast_window", self.multicast_window);
+        out("blocked_on", self.blocked_on.len() as u64);
+        out("blocked_for_ms", blocked.as_millis() as u64);
+    }
 }
 
 /// Room for sends.
@@ -73,7 +110,10 @@ pub struct SendWindow {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// Counters and gauges: protocol, name, value.
+    /// Counters and gauges: protocol, name, value. What the parts around the protocols count is
+    /// there as well: `EDGE` (connections and frames), `CHANNEL` ([`Stats`] and [`Gauges`]) and
+    /// `DROPPED` (what came from the network and was not taken, by reason). All of them are listed
+    /// in `docs/counters.md`.
     pub counters: Vec<(String, String, u64)>,
     /// Flow control, multicasts: both halves of the account with each member.
     pub multicast_credits: Vec<Credit>,
@@ -83,6 +123,9 @@ pub struct Inspection {
     pub windows: Vec<Window>,
     /// What is not stable, and why; `None` in a stack without STABLE.
     pub stability: Option<Stability>,
+    /// Whom a send has been waiting for since more than a second, if one is
+    /// (`CHANNEL.blocked_for_ms` says how long).
+    pub blocked_on: Vec<Address>,
     /// Members that failure detection suspects.
     pub suspects: Vec<Address>,
     /// Physical addresses of members, as far as known.

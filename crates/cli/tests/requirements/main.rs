@@ -4,7 +4,9 @@
 //! that each covers. `cargo test -p rgroups-cli --test requirements` runs them like any other tests
 //! (with filters, in parallel) and prints the table of ids, tests and results at the end of a whole
 //! run; with `RGROUPS_WRITE_TABLE=1` it also writes it to `docs/requirements.md`. Tests that run
-//! many seeds or large amounts read `RGROUPS_REQUIREMENTS_SCALE` ([`scale`]).
+//! many seeds or large amounts do less of it than the requirement says, unless
+//! `RGROUPS_REQUIREMENTS=whole` ([`amount`]); such a run writes its figures to
+//! `docs/requirements-whole.md`.
 
 mod catalogue;
 mod s0;
@@ -20,6 +22,7 @@ mod table;
 mod world;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use std::cell::RefCell;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -42,10 +45,21 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// How many times the usual amount a test is to do: 1, or `RGROUPS_REQUIREMENTS_SCALE`.
-pub(crate) fn scale() -> u64 {
-    let wish = std::env::var("RGROUPS_REQUIREMENTS_SCALE").ok();
-    wish.map_or(1, |s| s.parse().expect("RGROUPS_REQUIREMENTS_SCALE is a number"))
+thread_local! {
+    /// The amounts of the test that runs in this thread.
+    static AMOUNTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How much a test is to do: as much as the requirement says (`whole`), if that is asked for.
+pub(crate) fn amount(usual: u64, whole: u64, of: &str) -> u64 {
+    let n = if is_whole() { whole } else { usual };
+    AMOUNTS.with_borrow_mut(|all| all.push(format!("{} {of}", table::grouped(n))));
+    n
+}
+
+/// Whether the requirements are to be shown in the size that they name.
+fn is_whole() -> bool {
+    std::env::var("RGROUPS_REQUIREMENTS").is_ok_and(|wish| wish == "whole")
 }
 
 /// All tests, module by module.
@@ -78,7 +92,11 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     if !arguments.list && conclusion.num_filtered_out == 0 {
-        table::tell(&table::render(&rows, &outcomes));
+        let text = table::render(&rows, &outcomes);
+        match is_whole() {
+            true => table::tell("requirements-whole.md", &table::render_whole(&outcomes)),
+            false => table::tell("requirements.md", &text),
+        }
     }
     conclusion.exit_code()
 }
@@ -93,6 +111,7 @@ fn trial(test: Test, outcomes: &Arc<Mutex<Vec<Outcome>>>) -> Trial {
             name: test.name,
             held: ran.is_ok(),
             took: began.elapsed(),
+            amounts: AMOUNTS.take(),
         });
         ran.map_err(|panic| Failed::from(said(&*panic)))
     })

@@ -102,7 +102,7 @@ impl Run {
 }
 
 fn a_tail_that_one_survivor_has_all_deliver() {
-    for seed in 0..10 * crate::scale() {
+    for seed in 0..crate::amount(10, 10_000, "seeds") {
         let run = run(seed, false);
         for name in &run.survivors {
             assert_eq!(run.delivered(name), TAIL, "seed {seed}: {name} has the whole tail");
@@ -112,7 +112,7 @@ fn a_tail_that_one_survivor_has_all_deliver() {
 }
 
 fn a_tail_whose_only_holder_dies_nobody_delivers() {
-    for seed in 0..10 * crate::scale() {
+    for seed in 0..crate::amount(10, 10_000, "seeds") {
         let run = run(seed, true);
         for name in &run.survivors {
             assert_eq!(run.delivered(name), 0, "seed {seed}: {name} cannot have it from anybody");

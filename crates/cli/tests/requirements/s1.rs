@@ -55,7 +55,7 @@ fn the_flag_is_seen_by_receivers_and_changes_nothing_else() {
 /// 60 % of all packets are lost. When the wait ends, every member has the message; and none that has
 /// acknowledged it is sent it again, except where it had asked.
 fn with_heavy_loss_success_means_that_everybody_has_it() {
-    let n = if crate::scale() > 1 { 50 } else { 20 };
+    let n = crate::amount(20, 50, "members") as usize;
     for level in [SyncLevel::OnReceive, SyncLevel::OnDeliver] {
         let mut c = group_of(n, 21, without_failure_detection());
         c.set_links(Link { loss: 0.6, ..Link::lan() });
@@ -203,7 +203,7 @@ fn copies_are_acknowledged_without_harm() {
 
 /// Flagged RSVP_NB, nobody waits, but the ids are in use until everybody has answered.
 fn ids_in_use_stay_below_half_of_the_space() {
-    let total = if crate::scale() > 1 { 70_000 } else { 9_000 };
+    let total = crate::amount(9_000, 70_000, "messages");
     let mut c = group_of(2, 28, StackPlan::udp().with("RSVP", "timeout", "1000000"));
     busy(&mut c, "B", true);
     for n in 0..total {

@@ -30,7 +30,7 @@ fn flushed(c: &Cluster, call: MessageId) -> Option<(usize, SyncOutcome)> {
 /// Everybody sends, out of band or not, with 20 % loss, and one flushes in the middle of it.
 fn when_flush_returns_everybody_has_consumed_what_anybody_had_sent() {
     let names = ["A", "B", "C", "D"];
-    for seed in 0..15 * crate::scale() {
+    for seed in 0..crate::amount(15, 1_000, "seeds") {
         let mut c = group(4, 6000 + seed);
         c.set_links(Link { loss: 0.2, ..Link::lan() });
         let mut sent = Vec::new();
@@ -89,14 +89,14 @@ fn a_flush_does_not_wait_for_who_has_left() {
 /// Messages between hosts that a quiet group exchanges for one flush, and for one synchronous send
 /// at level "delivered": the per-sender form.
 fn a_flush_costs_four_messages_for_each_other_member() {
-    let sizes: &[usize] = if crate::scale() > 1 { &[4, 16, 64] } else { &[4, 16] };
-    for n in sizes {
-        let mut c = group_of(*n, 63, without_failure_detection().without("MERGE3"));
-        for i in 0..*n {
+    let largest = crate::amount(16, 64, "members");
+    for n in [4, 16, 64].into_iter().filter(|n| *n as u64 <= largest) {
+        let mut c = group_of(n, 63, without_failure_detection().without("MERGE3"));
+        for i in 0..n {
             cast(&mut c, &name(i), 100);
         }
         c.run_for(SECOND * 10);
-        let others = *n as u64 - 1;
+        let others = n as u64 - 1;
         c.start_census();
         let m = send(&mut c, "A", &waiting(sync(SyncLevel::OnDeliver)));
         complete(&mut c, m, SECOND);

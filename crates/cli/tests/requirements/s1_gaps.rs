@@ -168,7 +168,7 @@ fn out_of_band_messages_wait_as_well() {
 }
 
 fn who_crashes_when_its_send_returns_leaves_no_gap() {
-    for seed in 0..10 * crate::scale() {
+    for seed in 0..crate::amount(10, 1_000, "seeds") {
         let mut c = group(4, 4700 + seed);
         c.set_links(Link { loss: 0.2, ..Link::lan() });
         let next = last_number(&c) + 1;

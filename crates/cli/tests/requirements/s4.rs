@@ -65,7 +65,7 @@ fn a_wait_ends_when_the_last_missing_member_leaves() {
 /// history: whatever is delivered (or consumed) later does not count. JGroups returned at once with
 /// 8 alone delivered when 8 was out of band (X4).
 fn at_return_everybody_has_everything_below() {
-    for seed in 0..50 * crate::scale() {
+    for seed in 0..crate::amount(50, 1_000, "seeds") {
         let mut c = group(4, seed);
         c.set_links(Link { loss: 0.2, ..Link::lan() });
         let level = match seed % 3 {

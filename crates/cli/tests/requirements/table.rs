@@ -10,6 +10,8 @@ pub(crate) struct Outcome {
     pub(crate) name: &'static str,
     pub(crate) held: bool,
     pub(crate) took: Duration,
+    /// How much it did, if it does more in a whole run.
+    pub(crate) amounts: Vec<String>,
 }
 
 const HEAD: &str = "\
@@ -17,6 +19,8 @@ const HEAD: &str = "\
 
 Written by a run of `RGROUPS_WRITE_TABLE=1 cargo test -p rgroups-cli --test requirements`; do not edit.
 A test is a function of that name in `crates/cli/tests/requirements/`.
+Tests that need many seeds or large amounts do less here than the requirement says; what a run in full
+size found is in [requirements-whole.md](requirements-whole.md).
 
 | id | what it asks | test | result |
 |---|---|---|---|
@@ -70,11 +74,60 @@ pub(crate) fn render(tests: &[(&'static str, &'static [&'static str])], ran: &[O
     text
 }
 
+const WHOLE_HEAD: &str = "\
+# Requirements in full size
+
+Written by a run of
+
+```text
+RGROUPS_REQUIREMENTS=whole RGROUPS_WRITE_TABLE=1 cargo test --profile swarm -p rgroups-cli --test requirements
+```
+
+These tests did as much as their requirement says; all other tests of [requirements.md](requirements.md)
+ran with them.
+
+| test | amount | seconds | result |
+|---|---|---|---|
+";
+
+/// What a run in full size did, and how long it took.
+pub(crate) fn render_whole(ran: &[Outcome]) -> String {
+    let mut text = WHOLE_HEAD.to_owned();
+    let mut sized: Vec<&Outcome> = ran.iter().filter(|o| !o.amounts.is_empty()).collect();
+    sized.sort_by_key(|o| o.name);
+    for o in sized {
+        // A test that goes through several forms of the same names its amount each time.
+        let mut amounts = o.amounts.clone();
+        amounts.dedup();
+        let (name, amounts, seconds) = (o.name, amounts.join(", "), o.took.as_secs_f64());
+        let result = if o.held { "holds" } else { "BROKEN" };
+        let _ = writeln!(text, "| `{name}` | {amounts} | {seconds:.0} | {result} |");
+    }
+    let (all, held) = (ran.len(), ran.iter().filter(|o| o.held).count());
+    let took: Duration = ran.iter().map(|o| o.took).sum();
+    let seconds = took.as_secs_f64();
+    let _ = writeln!(text, "\n{all} tests, {held} hold; all together {seconds:.0} s of one core.");
+    println!("{text}");
+    text
+}
+
+/// A number with commas.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|c| std::str::from_utf8(c).expect("digits"))
+        .collect();
+    groups.join(",")
+}
+
 /// Writes the table where the documentation is, if asked to.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn tell(page: &str, text: &str) {
     if std::env::var_os("RGROUPS_WRITE_TABLE").is_none() {
         return;
     }
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/requirements.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     std::fs::write(&path, text).expect("docs/ can be written to");
 }

@@ -422,6 +422,7 @@ impl Links {
             new.write(now, peer, frame, &self.config, out);
         }
         self.arm_idle(now, new.conn);
+        out.counters.made += 1;
         let state = State::Linked { link: new, rival: None };
         self.peers.insert(peer, Peer { state, backoff: Duration::ZERO });
     }

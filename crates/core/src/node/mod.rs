@@ -271,5 +271,11 @@ impl Node {
     pub fn inspect(&self, out: &mut dyn FnMut(&'static str, &str, u64)) {
         self.stack.inspect(out);
         self.out.inspect(out);
+        let mesh = match &self.edge {
+            Edge::Mesh(mesh) => mesh.links.linked().count(),
+            Edge::Datagrams(_) => 0,
+        };
+        let monitor = self.monitor.as_ref().map_or(0, |m| m.links.linked().count());
+        out("EDGE", "connections_open", (mesh + monitor) as u64);
     }
 }

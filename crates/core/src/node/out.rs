@@ -29,6 +29,8 @@ pub(super) struct Counters {
     pub(super) garbage: u64,
     /// Connections whose peer did not say in time who it is, or that found no room.
     pub(super) unidentified: u64,
+    /// Connections that took the place of none or of another one with the same peer.
+    pub(super) made: u64,
     /// Attempts to connect that failed.
     pub(super) failed: u64,
 }
@@ -81,6 +83,7 @@ impl Out {
             ("connections_garbage", c.garbage),
             ("connections_unidentified", c.unidentified),
             ("connections_failed", c.failed),
+            ("connections_made", c.made),
         ] {
             out("EDGE", name, value);
         }

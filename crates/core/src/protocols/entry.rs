@@ -38,6 +38,8 @@ pub struct Entry {
     count: u64,
     /// Calls that were not answered yet, with the deadline of each.
     calls: BTreeMap<OpId, Option<Time>>,
+    /// Calls whose time was over.
+    expired: u64,
     /// What the layers below were told last.
     told_pending: bool,
     /// Too many own multicasts are not stable: no more are let down, whatever else exempts them.
@@ -103,6 +105,7 @@ impl Entry {
             waiting: BTreeMap::new(),
             count: 0,
             calls: BTreeMap::new(),
+            expired: 0,
             told_pending: false,
             window_full: false,
             patience: [None; 2],
@@ -252,6 +255,7 @@ impl Entry {
         if !self.calls.contains_key(&op) {
             return;
         }
+        self.expired += u64::from(expired);
         let found = self.waiting.iter().find_map(|(key, queue)| {
             queue.iter().position(|w| w.op() == Some(op)).map(|at| (*key, at))
         });
@@ -443,6 +447,7 @@ impl Protocol for Entry {
     fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
         out("waiting_messages", self.count);
         out("pending_calls", self.calls.len() as u64);
+        out("calls_expired", self.expired);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::stats::{Gauges, Inspection, SendWindow, Stats};
 use crate::{Address, Config, Primacy, View};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -184,25 +184,13 @@ impl Channel {
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let shared = self.shared();
-        let mut s = *shared.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        s.dropped_over_inbound_limit = shared.outbox.gauges().3;
-        s
+        self.shared().stats()
     }
 
     /// What is held where, and who makes sends wait.
     #[must_use]
     pub fn gauges(&self) -> Gauges {
-        let shared = self.shared();
-        let (events_queued, events_queued_bytes, unconsumed_bytes, _) = shared.outbox.gauges();
-        Gauges {
-            events_queued,
-            events_queued_bytes,
-            unconsumed_bytes,
-            outbound_bytes: shared.inbox.bytes(),
-            multicast_window: shared.inbox.window(Line::Multicast).0,
-            blocked_on: shared.blocked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
+        self.shared().gauges()
     }
 
     /// What the protocols report about themselves; `None` when the channel is closed.

@@ -3,7 +3,7 @@
 use super::request::Request;
 use crate::config::Config;
 use crate::shared::Shared;
-use crate::stats::{Credit, Inspection, Stats, Window};
+use crate::stats::{Credit, Heard, Inspection, Stats, Window};
 use crate::view::View;
 use rgroups_core::plan::ProtocolConfig;
 use std::net::SocketAddr;
@@ -25,6 +25,7 @@ const KEYS: &[&str] = &[
     "dump-digest",
     "print-protocols",
     "props",
+    "dump",
     "cluster=<pattern>",
 ];
 
@@ -39,6 +40,9 @@ const OPERATIONS: &[(&str, &str)] = &[
     ("GMS", "printMembers"),
     ("MFC", "printCredits"),
     ("UFC", "printCredits"),
+    ("CHANNEL", "printBlocked"),
+    ("CHANNEL", "printSuspects"),
+    ("CHANNEL", "printHeard"),
 ];
 
 /// A member at the time of a question.
@@ -90,6 +94,7 @@ impl Snapshot<'_> {
         match (word, value) {
             ("jmx", None) => self.attributes("", &[]),
             ("jmx", Some(which)) => self.jmx(which),
+            ("dump", None) => self.dump(),
             ("ops", _) => one(format!("\n{}", self.operations(value.unwrap_or("")).join("\n"))),
             ("op" | "invoke", Some(operation)) => self.operation(operation),
             ("keys", _) => one(format!("\n{}", KEYS.join("\n"))),
@@ -118,6 +123,26 @@ impl Snapshot<'_> {
         self.attributes(protocol, &wanted)
     }
 
+    /// Every counter, every attribute and what every operation prints.
+    fn dump(&self) -> Vec<(String, String)> {
+        let mut all = self.attributes("", &[]);
+        for operation in self.operations("") {
+            all.extend(self.operation(&operation));
+        }
+        all
+    }
+
+    /// The protocols, and the parts of a member around them that count something.
+    fn layers(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = self.inspection.protocols.iter().map(String::as_str).collect();
+        for (layer, ..) in &self.inspection.counters {
+            if !all.contains(&layer.as_str()) {
+                all.push(layer);
+            }
+        }
+        all
+    }
+
     /// The attributes of the protocols of this name (all, if it is empty) that begin with one of
     /// `wanted`.
     fn attributes(&self, protocol: &str, wanted: &[&str]) -> Vec<(String, String)> {
@@ -125,7 +150,7 @@ impl Snapshot<'_> {
         let transport = transport.map_or("", ProtocolConfig::name);
         let settings = self.config.explain();
         let mut all = Vec::new();
-        for layer in &self.inspection.protocols {
+        for layer in self.layers() {
             let asked = protocol.is_empty()
                 || layer.eq_ignore_ascii_case(protocol)
                 || protocol == "TP" && layer == transport;
@@ -141,7 +166,7 @@ impl Snapshot<'_> {
             }
             let counters = self.inspection.counters.iter().filter(|(l, ..)| l == layer);
             values.extend(counters.map(|(_, name, n)| (name.clone(), n.to_string())));
-            let settings = settings.iter().filter(|s| s.protocol == *layer);
+            let settings = settings.iter().filter(|s| s.protocol == layer);
             values.extend(settings.map(|s| (s.attribute.clone(), s.value.clone())));
             values.retain(|(n, _)| wanted.is_empty() || wanted.iter().any(|w| n.starts_with(w)));
             // Stable: what this file adds comes before a counter of the same name.
@@ -151,7 +176,7 @@ impl Snapshot<'_> {
                 .into_iter()
                 .map(|(name, value)| format!("{name}={}", value.escape_debug()))
                 .collect();
-            all.push((layer.clone(), format!("{{{}}}", values.join(", "))));
+            all.push((layer.to_owned(), format!("{{{}}}", values.join(", "))));
         }
         all
     }
@@ -228,7 +253,7 @@ impl Snapshot<'_> {
     }
 
     fn operations(&self, protocol: &str) -> Vec<String> {
-        let there = |p: &str| p == "TP" || self.inspection.protocols.iter().any(|l| l == p);
+        let there = |p: &str| p == "TP" || self.layers().contains(&p);
         let asked = |p: &str| protocol.is_empty() || p.eq_ignore_ascii_case(protocol);
         let all = OPERATIONS.iter().filter(|(p, _)| there(p) && asked(p));
         all.map(|(p, name)| format!("{p}.{name}()")).collect()
@@ -247,6 +272,9 @@ impl Snapshot<'_> {
             Some((_, "printMessages")) => self.windows(|kind| kind == "multicast"),
             Some((_, "printConnections")) => self.windows(|kind| kind != "multicast"),
             Some((_, "printStability")) => self.stability(),
+            Some((_, "printBlocked")) => self.blocked(),
+            Some((_, "printSuspects")) => self.labels(&self.inspection.suspects),
+            Some((_, "printHeard")) => self.heard(),
             Some(("MFC", _)) => credits(&self.inspection.multicast_credits),
             Some(_) => credits(&self.inspection.unicast_credits),
             None => "there is no such operation here; ask for ops".to_owned(),
@@ -259,7 +287,8 @@ impl Snapshot<'_> {
             let Window { kind, low, delivered, received, messages, bytes, .. } = w;
             let peer = self.shared.label(w.peer);
             format!(
-                "{peer}: {kind} [{low} | {delivered} | {received}] {messages} messages, {bytes} bytes"
+                "{peer}: {kind}, low={low}, delivered={delivered}, received={received}, \
+                 messages={messages}, bytes={bytes}"
             )
         };
         let all = self.inspection.windows.iter().filter(|w| kinds(w.kind));
@@ -269,23 +298,53 @@ impl Snapshot<'_> {
     fn stability(&self) -> String {
         let Some(s) = &self.inspection.stability else { return String::new() };
         let name = |m: &crate::Address| self.shared.label(*m);
-        let oldest = s.oldest.as_ref().map(|(m, n, age)| {
-            format!("oldest that is not stable: {} #{n}, {:.1} s", name(m), age.as_secs_f64())
-        });
-        let waiting = s.waiting_for.iter().map(|m| format!("no report of {}", name(m)));
-        let held = s
-            .held_back
-            .iter()
-            .map(|(of, n, by)| format!("{} from #{n} on is held back by {}", name(of), name(by)));
-        oldest.into_iter().chain(waiting).chain(held).collect::<Vec<_>>().join("\n")
+        let oldest = s
+            .oldest
+            .as_ref()
+            .map(|(m, n, age)| format!("oldest={} #{n}, age={:.1} s", name(m), age.as_secs_f64()));
+        let oldest = oldest.unwrap_or_else(|| "oldest=none".to_owned());
+        let waiting = format!("waiting_for={}", self.labels(&s.waiting_for));
+        let held = |(of, n, by): &(crate::Address, i64, crate::Address)| {
+            format!("{} from #{n} on by {}", name(of), name(by))
+        };
+        let held = s.held_back.iter().map(held).collect::<Vec<_>>().join(", ");
+        format!("{oldest}\n{waiting}\nheld_back={held}")
     }
 
     fn credit(&self, c: &Credit) -> String {
-        let Credit { balance, waiting, unconsumed, ungranted, max, .. } = c;
+        let Credit { balance, shown, waiting, unconsumed, ungranted, max, .. } = c;
         let peer = self.shared.label(c.peer);
         format!(
-            "{peer}: {balance} of {max} left, {waiting} waiting; received {unconsumed} unconsumed, \
-             {ungranted} not granted back"
+            "{peer}: balance={balance}, max={max}, shown={shown}, waiting={waiting}, \
+             unconsumed={unconsumed}, ungranted={ungranted}"
+        )
+    }
+
+    fn labels(&self, members: &[crate::Address]) -> String {
+        members.iter().map(|m| self.shared.label(*m)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Who makes a send wait, and for how long already.
+    fn blocked(&self) -> String {
+        let find = |(l, n, _): &&(String, String, u64)| l == "CHANNEL" && n == "blocked_for_ms";
+        let ms = self.inspection.counters.iter().find(find).map_or(0, |(.., v)| *v);
+        format!("blocked_on={}\nblocked_for_ms={ms}", self.labels(&self.inspection.blocked_on))
+    }
+
+    /// What was heard of others.
+    fn heard(&self) -> String {
+        let i = &self.inspection;
+        let one = |h: &Heard| {
+            let from = h.from.map(|a| format!(" from {a}")).unwrap_or_default();
+            format!("{} ({} times, {:.0} s ago{from})", h.what, h.times, h.ago.as_secs_f64())
+        };
+        let all = |list: &[Heard]| list.iter().map(one).collect::<Vec<_>>().join(", ");
+        format!(
+            "clusters_heard={}\nversions_heard={}\noutsiders_heard={}\ngarbage_heard={}",
+            all(&i.clusters_heard),
+            all(&i.versions_heard),
+            all(&i.outsiders_heard),
+            i.garbage_heard.as_ref().map(one).unwrap_or_default()
         )
     }
 }

@@ -12,7 +12,7 @@ use crate::inbox::{Line, Published, Request};
 use crate::net::Net;
 use crate::net::faults::Faults;
 use crate::outbox::Item;
-use crate::shared::{Ended, Shared};
+use crate::shared::{Blocked, Ended, Shared};
 use crate::state::{Fetched, StateResponder};
 use crate::stats::Stats;
 use crate::{Address, View};
@@ -23,7 +23,7 @@ use rgroups_core::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Bytes of messages and number of requests that one turn takes from the application, so that the
@@ -227,7 +227,7 @@ impl Member {
             }
             Request::Inspect(reply) => {
                 // Nobody waits any more: then nobody needs it.
-                let _ = reply.send(report::inspect(&self.node, now, |a| self.shared.label(a)));
+                let _ = reply.send(report::inspect(&self.node, &self.shared, now));
             }
             Request::Faults(peers) => self.net.set_faults(Faults::new(peers)),
             Request::Abort => self.end(Ended::Unconfirmed),
@@ -260,7 +260,9 @@ impl Member {
                 if let Some(like_it) = self.waits.note(now, &by) {
                     report::blocked(&self.shared, &self.node, &by, now.since(since), like_it);
                 }
-                *self.shared.blocked.lock().unwrap_or_else(PoisonError::into_inner) = by;
+                let since = Instant::now() - now.since(since);
+                *self.shared.blocked.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Blocked { by, since });
             }
             AppEvent::Rejoining { reason } => {
                 let (cluster, member) = (self.shared.cluster.as_str(), self.name());
@@ -423,7 +425,7 @@ impl Member {
             self.shared.set_claim(claim);
         }
         if self.calls.is_empty() {
-            self.shared.blocked.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            *self.shared.blocked.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 
@@ -447,11 +449,11 @@ impl Member {
     fn count(&mut self, now: Time) {
         match (self.calls.is_empty(), self.waiting_since) {
             (false, None) => self.waiting_since = Some(now),
-            (true, Some(since)) => {
+            (waits_no_more, Some(since)) => {
                 self.stats.blocked_on_credits += now.since(since);
-                self.waiting_since = None;
+                self.waiting_since = (!waits_no_more).then_some(now);
             }
-            (false, Some(_)) | (true, None) => {}
+            (true, None) => {}
         }
         let net = self.net.counters();
         self.stats.turns += 1;

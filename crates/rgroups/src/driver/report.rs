@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Everything that the protocols report.
-pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String) -> Inspection {
+pub(crate) fn inspect(node: &Node, shared: &Shared, now: Time) -> Inspection {
     let stack = node.stack();
     let strangers = stack.strangers();
     let heard = |what: String, h: &strangers::Heard| Heard {
@@ -23,6 +23,15 @@ pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String)
     node.inspect(&mut |layer, name, value| {
         counters.push((layer.to_owned(), name.to_owned(), value));
     });
+    let mut add = |layer: &str, name: &str, value| {
+        counters.push((layer.to_owned(), name.to_owned(), value));
+    };
+    let gauges = shared.gauges();
+    gauges.each(&mut |name, value| add("CHANNEL", name, value));
+    shared.stats().each(&mut |name, value| add("CHANNEL", name, value));
+    for why in DropReason::ALL {
+        add("DROPPED", why.as_str(), stack.dropped(why));
+    }
     let credits = |pool| -> Vec<Credit> {
         match stack.ask(&Query::Credits(pool)) {
             Some(Answer::Credits(list)) => list.into_iter().map(Into::into).collect(),
@@ -61,6 +70,7 @@ pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String)
         windows: windows.map(Window::from).collect(),
         stability,
         suspects,
+        blocked_on: gauges.blocked_on,
         physical: stack.group().addresses.known().map(|(m, at)| (Address(m), at)).collect(),
         protocols: stack.layer_names().map(str::to_owned).collect(),
         dropped: DropReason::ALL
@@ -73,7 +83,7 @@ pub(crate) fn inspect(node: &Node, now: Time, label: impl Fn(Address) -> String)
         outsiders_heard: strangers
             .outsiders
             .iter()
-            .map(|(who, h)| heard(label(Address(*who)), h))
+            .map(|(who, h)| heard(shared.label(Address(*who)), h))
             .collect(),
         garbage_heard: strangers.garbage.as_ref().map(|(e, h)| heard(e.to_string(), h)),
     }

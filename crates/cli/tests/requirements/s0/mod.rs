@@ -193,6 +193,8 @@ enum Sum<'a> {
     Delivered(&'a str),
     /// Payload bytes that the application took.
     Taken(&'a str),
+    /// Credit that the first one granted to the second.
+    Granted(&'a str, &'a str),
 }
 
 impl Sum<'_> {
@@ -203,6 +205,11 @@ impl Sum<'_> {
             (Sum::Admitted(name), What::Resolved(m, SendResult::Sent)) if is(name) => size(*m),
             (Sum::Delivered(name), What::Delivered { message, .. }) if is(name) => size(*message),
             (Sum::Taken(name), What::Taken(m)) if is(name) => size(*m),
+            (Sum::Granted(name, peer), What::Trace(Trace::Granted { to, bytes, .. }))
+                if is(name) && *to == id(c, peer) =>
+            {
+                *bytes
+            }
             _ => 0,
         }
     }

@@ -28,7 +28,7 @@ fn the_senders_rate_follows_the_receiver(plan: StackPlan) {
     let mut c = group(credits(plan, FEW, 0.1), &["A", "B"]);
     c.appetite("B", Appetite::Rate(RATE));
     let (since, began) = (now(&c), c.now());
-    let bytes = 4_000_000 * crate::scale();
+    let bytes = crate::amount(4_000_000, 200_000_000, "bytes");
     transfer(&mut c, ("A", Some("B")), (bytes / 10_000, 10_000), |c| {
         let held = ["unacked_bytes", "waiting_bytes"].map(|g| gauge(c, "A", g));
         let held = held[0] + held[1];
@@ -89,7 +89,7 @@ impl Race {
 }
 
 fn a_group_message_travels_at_the_speed_of_the_slowest_receiver() {
-    let bytes = 2_000_000 * crate::scale();
+    let bytes = crate::amount(2_000_000, 100_000_000, "bytes");
     let race = race(group(credits(StackPlan::udp(), FEW, 0.1), &NAMES), bytes);
     let [b, c, d] = race.finish;
     assert!((seconds(bytes)..=seconds(bytes) * 1.05).contains(&d), "D ends after {d} s");
@@ -100,7 +100,7 @@ fn a_group_message_travels_at_the_speed_of_the_slowest_receiver() {
 
 /// The kernels hold four times the credit for each peer, and D's link is narrow as well.
 fn buffers_of_fast_peers_do_not_let_the_sender_run_ahead() {
-    let bytes = 2_000_000 * crate::scale();
+    let bytes = crate::amount(2_000_000, 100_000_000, "bytes");
     let plan = credits(StackPlan::tcp(rgroups_sim::cluster::transport_addresses(4)), FEW, 0.1);
     let kernel = Kernel { window: 4 * FEW as usize, ..Kernel::default() };
     let settings = Settings { sampling: None, keep_lines: false, kernel, ..Settings::new(1, plan) };

@@ -113,7 +113,7 @@ fn messages_without_own_copy_do_not_wait_for_the_sender() {
 
 /// The connections of A are reset at 50 random moments of a stream of multicasts.
 fn connections_that_break_lose_nothing() {
-    let messages = 2_000 * crate::scale();
+    let messages = crate::amount(2_000, 10_000, "messages");
     let mut c = group(tcp(3), &["A", "B", "C"]);
     let before = c.view("A").map(|v| v.id);
     let mut rng = Rng::new(20);

@@ -31,6 +31,8 @@ pub(super) struct Answering {
     /// Consumed, but something before it is missing.
     stalled: BTreeSet<Source>,
     pub(super) sent: u64,
+    /// Of these, that the application could not handle the message.
+    failures: u64,
 }
 
 #[derive(Debug)]
@@ -41,6 +43,12 @@ struct Ahead {
 }
 
 impl Answering {
+    pub(super) fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
+        out("acks_sent", self.sent);
+        out("callbacks_failed", self.failures);
+        out("acks_delayed", (self.ahead.len() + self.stalled.len()) as u64);
+    }
+
     /// Whether nothing waits for what is missing.
     fn is_in_order(&self) -> bool {
         self.ahead.is_empty() && self.stalled.is_empty()
@@ -184,6 +192,7 @@ impl Rsvp {
     }
 
     fn acknowledge(&mut self, to: Uuid, wire_id: i16, failed: bool, cx: &mut Cx<'_>) {
+        self.answering.failures += u64::from(failed);
         // The level is for us to say "failed" in: no request has none, and JGroups never hears it.
         let said = match failed && (to == cx.local() || tag::is_rgroups(to)) {
             true => super::without_level(wire_id),

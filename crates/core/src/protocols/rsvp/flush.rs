@@ -34,6 +34,13 @@ pub(super) struct Flushes {
     last: u64,
 }
 
+impl Flushes {
+    pub(super) fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
+        out("flushes", self.last);
+        out("pending_flushes", self.own.len() as u64);
+    }
+}
+
 /// A flush of our own.
 #[derive(Debug)]
 struct Flush {

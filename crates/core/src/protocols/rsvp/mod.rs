@@ -28,7 +28,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use answering::Answering;
 use core::time::Duration;
 use flush::{FLUSH, Flushes};
-use waiting::Sync;
+use waiting::{Counters, Sync};
 
 crate::attributes! {
     /// Synchronous sends (`RSVP`).
@@ -67,6 +67,7 @@ pub struct Rsvp {
     warned: bool,
     answering: Answering,
     flushes: Flushes,
+    counters: Counters,
 }
 
 impl Rsvp {
@@ -83,6 +84,7 @@ impl Rsvp {
             warned: false,
             answering: Answering::default(),
             flushes: Flushes::default(),
+            counters: Counters::default(),
         }
     }
 }
@@ -202,7 +204,9 @@ impl Protocol for Rsvp {
 
     fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
         out("pending_rsvp_requests", self.syncs.len() as u64);
-        out("acks_sent", self.answering.sent);
+        self.counters.inspect(out);
+        self.answering.inspect(out);
+        self.flushes.inspect(out);
     }
 }
 

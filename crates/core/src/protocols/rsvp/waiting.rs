@@ -35,6 +35,44 @@ pub(super) struct Sync {
     names_self: bool,
 }
 
+/// What became of synchronous sends.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    begun: u64,
+    complete: u64,
+    timed_out: u64,
+    closed: u64,
+    abandoned: u64,
+    repeats: u64,
+    acks_received: u64,
+    /// Of these, copies, late ones, and those for no message of ours.
+    acks_ignored: u64,
+    failures_told: u64,
+}
+
+impl Counters {
+    fn end(&mut self, end: SyncEnd) {
+        match end {
+            SyncEnd::Complete => self.complete += 1,
+            SyncEnd::TimedOut => self.timed_out += 1,
+            SyncEnd::Closed => self.closed += 1,
+            SyncEnd::Abandoned => self.abandoned += 1,
+        }
+    }
+
+    pub(super) fn inspect(&self, out: &mut dyn FnMut(&str, u64)) {
+        out("syncs", self.begun);
+        out("syncs_complete", self.complete);
+        out("syncs_timed_out", self.timed_out);
+        out("syncs_closed", self.closed);
+        out("syncs_abandoned", self.abandoned);
+        out("sync_repeats", self.repeats);
+        out("acks_received", self.acks_received);
+        out("acks_ignored", self.acks_ignored);
+        out("failures_told", self.failures_told);
+    }
+}
+
 impl Rsvp {
     /// What a message without a request of its own asks for by its flags.
     pub(super) fn flagged(&self, msg: &Message, now: Time) -> Option<SyncRequest> {
@@ -73,6 +111,7 @@ impl Rsvp {
         let background = msg.has(Flags::RSVP_NB);
         let token = if background { None } else { msg.token.take() };
         let op = token.as_ref().and_then(SendToken::op);
+        self.counters.begun += 1;
         let wire_id = with_level(id, request.level);
         let copies = if subset.is_some() { awaited.len() as u32 } else { 1 };
         self.syncs.insert(
@@ -165,9 +204,17 @@ impl Rsvp {
             true => s.level == SyncLevel::OnDeliver && tag::is_rgroups(by),
             false => s.wire_id == wire_id,
         };
-        let Some(sync) = self.syncs.get_mut(&id).filter(ours) else { return };
-        let Some(at) = sync.awaited.iter().position(|m| *m == by) else { return };
+        self.counters.acks_received += 1;
+        let awaited = self.syncs.get_mut(&id).filter(ours).and_then(|sync| {
+            let at = sync.awaited.iter().position(|m| *m == by)?;
+            Some((sync, at))
+        });
+        let Some((sync, at)) = awaited else {
+            self.counters.acks_ignored += 1;
+            return;
+        };
         sync.awaited.remove(at);
+        self.counters.failures_told += u64::from(failed);
         let list = if failed { &mut sync.failed } else { &mut sync.acknowledged };
         list.push(by);
         cx.trace(|| Trace::RsvpAcked { by, id: wire_id });
@@ -229,6 +276,7 @@ impl Rsvp {
             cx.raise(Dir::Down, Event::Unacknowledged(missing));
         }
         for (id, to) in again {
+            self.counters.repeats += to.len() as u64;
             cx.raise(Dir::Down, Event::RepeatSync { id, to });
         }
         if let Some(next) = self.syncs.values().map(|s| s.repeat_at).min() {
@@ -245,6 +293,7 @@ impl Rsvp {
 
     pub(super) fn finish(&mut self, id: u16, end: SyncEnd, cx: &mut Cx<'_>) {
         let Some(sync) = self.remove(id, cx) else { return };
+        self.counters.end(end);
         if let Some(token) = sync.token {
             let outcome = SyncOutcome {
                 acknowledged: sync.acknowledged,
