@@ -17,11 +17,14 @@ use std::time::Instant;
 const STACKS: [&str; 2] = [
     "<UDP bind_addr='127.0.0.1' ip_ttl='0' mcast_port='@PORT'/><PING/><MERGE3/><FD_SOCK2/><FD_ALL3/>\
      <VERIFY_SUSPECT2/><DISCARD/><DELAY/><BARRIER/><pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/>\
-     <pbcast.GMS/><UFC/><MFC/><FRAG2/><RSVP/><pbcast.STATE_TRANSFER/>",
+     <pbcast.GMS/><UFC/><MFC/><FRAG2/><RSVP/><PRIMARY quorum='2'/><pbcast.STATE_TRANSFER/>",
     "<TCP bind_addr='127.0.0.1' bind_port='@PORT'/>\
      <TCPPING initial_hosts='127.0.0.1[@PORT]' port_range='1'/><MERGE3/><FD_SOCK2/><FD_ALL3/>\
      <VERIFY_SUSPECT2/><NAKACK4/><UNICAST4/><pbcast.GMS/><FRAG2/><RSVP/>",
 ];
+
+/// Layers that count what their siblings count.
+const ALIKE: &[&str] = &["SHARED_LOOPBACK", "SHARED_LOOPBACK_PING", "MPING", "VERIFY_SUSPECT"];
 
 /// What requirements without a counter, gauge or statistic speak of instead: the form of a message,
 /// a setting, or a result of a call.
@@ -158,6 +161,23 @@ fn every_counter_is_in_the_table_and_every_row_is_a_counter() {
     assert!(missing.is_empty(), "not in docs/counters.md:\n{}", missing.join("\n"));
     let gone: Vec<_> = listed.difference(&there).map(|(l, n)| format!("{l} {n}")).collect();
     assert!(gone.is_empty(), "in docs/counters.md only:\n{}", gone.join("\n"));
+}
+
+#[test]
+fn the_stacks_of_these_tests_have_every_layer() {
+    let stacks = STACKS.concat().replace("pbcast.", "");
+    let listed = run(&["--json", "config", "protocols"]);
+    let names: Vec<String> = listed
+        .objects()
+        .iter()
+        .flat_map(|o| o["protocols"].as_array().cloned().unwrap_or_default())
+        .filter_map(|p| p["name"].as_str().map(str::to_owned))
+        .collect();
+    assert!(names.len() > 20, "{listed:?}");
+    for name in names.iter().filter(|n| !ALIKE.contains(&n.as_str())) {
+        let there = [" ", "/"].iter().any(|end| stacks.contains(&format!("<{name}{end}")));
+        assert!(there, "no stack has {name}");
+    }
 }
 
 #[test]

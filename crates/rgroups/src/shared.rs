@@ -134,6 +134,7 @@ impl Shared {
         };
         self.sends_until.store(until, Ordering::Relaxed);
         *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = claim;
+    }
 
     /// Counters, as of the last turn of the driver.
     pub(crate) fn stats(&self) -> Stats {

@@ -18,7 +18,7 @@ use crate::stats::{Gauges, Inspection, SendWindow, Stats};
 use crate::{Address, Config, Primacy, View};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
