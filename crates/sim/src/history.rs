@@ -124,8 +124,8 @@ pub enum What {
     Trace(Trace),
     /// The network changed.
     Network(String),
-    /// Some nodes do not reach some others (`true`), or all reach all again.
-    Split(bool),
+    /// From here on nothing gets from the first node of each pair to the second; empty: all reach all.
+    Split(Arc<[(Host, Host)]>),
     /// Sampled: accounts of flow control.
     Credits(Pool, Vec<CreditAccount>),
     /// Sampled: windows.

@@ -130,12 +130,6 @@ impl Network {
         together && !self.cuts.contains(&(from, to))
     }
 
-    /// Whether there is a partition or a cut.
-    #[must_use]
-    pub fn is_split(&self) -> bool {
-        !self.groups.is_empty() || !self.cuts.is_empty()
-    }
-
     /// Adds a rule for packets with certain messages in them.
     pub fn add_rule(&mut self, rule: Rule) {
         self.rules.push(rule);

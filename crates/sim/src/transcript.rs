@@ -111,8 +111,7 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
         What::Garbled { from, why } => write!(w, "garbled delivery of {}: {why}", h.name_of(*from)),
         What::Trace(t) => write_trace(w, t, h),
         What::Network(what) => write!(w, "{what}"),
-        What::Split(true) => write!(w, "split"),
-        What::Split(false) => write!(w, "whole"),
+        What::Split(cut) => write!(w, "{}", if cut.is_empty() { "whole" } else { "split" }),
         What::Credits(pool, list) => {
             write!(w, "{} credits", pool_name(*pool))?;
             list.iter().try_for_each(|a| write!(w, " {}={}", h.name_of(a.peer), a.shown))

@@ -15,7 +15,7 @@ crate::tests![
     a_lost_last_message_is_found_by_its_announcement => "S1-3", "S4-6";
     a_lost_last_message_is_found_by_stability => "S1-3", "S1-4", "S4-7";
     a_lost_last_message_that_somebody_waits_for_is_repeated => "S1-3", "S1-4", "S4-6", "S4-7";
-    a_gap_in_front_of_an_awaited_message_is_asked_for_at_once => "S1-11", "S4-10";
+    a_gap_in_front_of_an_awaited_message_is_asked_for_within_a_millisecond => "S1-11", "S4-10";
     an_acknowledgement_waits_for_what_was_sent_before => "S1-12", "S4-10";
     out_of_band_messages_wait_as_well => "S1-12", "S4-2", "S4-10";
     who_crashes_when_its_send_returns_leaves_no_gap => "S1-13", "S4-10";
@@ -117,7 +117,7 @@ fn a_lost_last_message_that_somebody_waits_for_is_repeated() {
     }
 }
 
-fn a_gap_in_front_of_an_awaited_message_is_asked_for_at_once() {
+fn a_gap_in_front_of_an_awaited_message_is_asked_for_within_a_millisecond() {
     let mut c = group(3, 45);
     let next = last_number(&c) + 1;
     lose(&mut c, "C", next + 1, Some(1));
@@ -127,14 +127,15 @@ fn a_gap_in_front_of_an_awaited_message_is_asked_for_at_once() {
     }
     let m = send(&mut c, "A", &waiting(sync(SyncLevel::OnDeliver)));
     let took = complete(&mut c, m, SECOND);
-    // 0.6 ms is the longest round trip on this network, and each end takes its turn.
-    assert!(took <= MS * 3, "{took:?}");
+    // 0.6 ms is the longest round trip on this network, and each end takes its turn. A message that
+    // was only overtaken gets a millisecond to arrive.
+    assert!(took <= MS * 4, "{took:?}");
     let sent = moment(&c, |w| matches!(w, What::Sent(id) if *id == m)).expect("it was sent");
     let asked = moment(
         &c,
         |w| matches!(w, What::Trace(Trace::XmitRequested { range, .. }) if range.0 == next + 1),
     );
-    assert!(asked.expect("C asks").since(sent) <= MS, "within a round trip");
+    assert!(asked.expect("C asks").since(sent) <= MS * 2, "a millisecond, and a round trip");
 }
 
 /// A message is lost for 3 s; another one waits, in order or out of band.

@@ -240,8 +240,10 @@ impl Cluster {
     }
 
     fn note_split(&mut self) {
-        let split = self.network.is_split();
-        self.record(None, What::Split(split));
+        let hosts = || (0..self.members.len()).map(Host);
+        let ways = hosts().flat_map(|a| hosts().map(move |b| (a, b)));
+        let cut = ways.filter(|(a, b)| !self.network.reaches(*a, *b)).collect();
+        self.record(None, What::Split(cut));
     }
 
     /// Resets all connections of the node, as a failing network does.

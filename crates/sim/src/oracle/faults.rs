@@ -46,7 +46,7 @@ impl Faults {
                 What::Died { .. } => (Kind::Death, true),
                 What::Frozen(on) => (Kind::Frozen, *on),
                 What::Slowed(by) => (Kind::Slow, !by.is_zero()),
-                What::Split(on) => (Kind::Split, *on),
+                What::Split(cut) => (Kind::Split, !cut.is_empty()),
                 What::Network(_) if f.life.is_some() => (Kind::Reset, true),
                 _ => continue,
             };
@@ -131,6 +131,7 @@ pub(crate) fn by(h: &History, invariant: &'static str, who: Life, text: &str) ->
 mod tests {
     use super::super::made::*;
     use super::*;
+    use crate::network::Host;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -152,8 +153,8 @@ mod tests {
     fn a_deadline_moves_with_every_fault_before_it_and_not_with_later_ones() {
         let mut h = trio();
         push_at(&mut h, at(10), Some(A), What::Died { power_off: false });
-        push_at(&mut h, at(11), None, What::Split(true));
-        push_at(&mut h, at(15), None, What::Split(false));
+        push_at(&mut h, at(11), None, What::Split([(Host(0), Host(1))].into()));
+        push_at(&mut h, at(15), None, What::Split([].into()));
         push_at(&mut h, at(60), Some(B), What::Died { power_off: false });
         let faults = Faults::of(&h);
         assert_eq!(faults.deadline(at(10), Some(A), SECOND * 4), at(19));

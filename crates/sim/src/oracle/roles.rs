@@ -119,6 +119,7 @@ pub(crate) fn role_at(h: &History, life: Life, position: usize) -> Option<&'stat
 mod tests {
     use super::super::made::*;
     use super::*;
+    use crate::network::Host;
 
     fn found(h: &History) -> Vec<&'static str> {
         names(&check(h, &conditions()))
@@ -140,7 +141,7 @@ mod tests {
     fn two_successors_after_a_split_break_nothing() {
         let mut h = together();
         let at = now(&h);
-        push_at(&mut h, at, None, What::Split(true));
+        push_at(&mut h, at, None, What::Split([(Host(0), Host(1))].into()));
         install(&mut h, B, 4, B, &[B, C]);
         install(&mut h, C, 4, C, &[C, B]);
         assert!(found(&h).is_empty());

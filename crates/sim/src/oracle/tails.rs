@@ -4,7 +4,8 @@
 use super::Violation;
 use super::faults::{Faults, Kind};
 use crate::connections::Life;
-use crate::history::{History, MessageId, What};
+use crate::history::{Fact, History, MessageId, What};
+use crate::network::Host;
 use rgroups_core::{Duration, Time, Trace, Uuid, View, ViewId, tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,12 +16,30 @@ struct Passage {
     from: Arc<View>,
     to: Arc<View>,
     at: usize,
-    /// When it said that it does not know whether all have the same, and of whom.
-    unknown: Option<(Time, Vec<Uuid>)>,
+    /// It said that it does not know whether all have the same.
+    unknown: Option<Unknown>,
 }
 
-/// A fault that has been over for so long explains nothing any more.
-const AFTERMATH: Duration = Duration::from_secs(10);
+/// "I do not know", before a view.
+struct Unknown {
+    at: Time,
+    /// Since when anybody has waited for that view, or this member for one that it replaced.
+    since: Time,
+    of: Vec<Uuid>,
+}
+
+impl Passage {
+    /// Who had to be asked, this member among them.
+    fn survivors(&self) -> impl Iterator<Item = Uuid> + '_ {
+        self.to.members.iter().copied().filter(|m| self.from.contains(*m))
+    }
+}
+
+/// After so long every view is installed.
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
+/// Connections that broke while nobody could be reached are made again within this time.
+const AFTERMATH: Duration = Duration::from_secs(2);
 
 /// Checks C11a.
 #[must_use]
@@ -39,7 +58,7 @@ pub fn check(h: &History) -> Vec<Violation> {
         }
     }
     let faults = Faults::of(h);
-    let unfounded = passages.iter().filter(|p| !is_explained(h, p, &faults));
+    let unfounded = passages.iter().filter(|p| !is_explained(h, p, &faults, &passages));
     found.extend(unfounded.map(|p| {
         let (who, view) = (h.name(p.life), p.to.id.id);
         let text = format!("{who} does not know before view {view}, and nobody was out of reach");
@@ -54,44 +73,79 @@ pub(crate) fn is_unknown(h: &History) -> bool {
     h.facts.iter().any(|f| matches!(f.what, What::Trace(Trace::TailUnknown { .. })))
 }
 
-/// Whether the member knows, or has a reason not to: one of those who had to be asked (perhaps about
-/// a view before, whose decision stands) died, left, was frozen or slow, or the network was split.
-/// Members that do not take part in the repair explain it too.
-fn is_explained(h: &History, p: &Passage, faults: &Faults) -> bool {
-    let Some((at, of)) = &p.unknown else { return true };
-    let asked = p.from.members.iter().filter(|m| !of.contains(m));
-    let lives: Vec<Life> = asked.filter_map(|m| h.life_of(*m)).collect();
-    let lately = |to: Time| at.since(to) < AFTERMATH;
-    let fault = faults.spans().iter().filter(|s| s.from <= *at).any(|s| match s.kind {
-        Kind::Split => lately(s.to),
-        Kind::Frozen | Kind::Slow => s.of.is_some_and(|l| lives.contains(&l)) && lately(s.to),
-        Kind::Death => s.of.is_some_and(|l| lives.contains(&l)),
-        Kind::Reset => false,
+/// Whether the member knows, or has a reason not to: one of the survivors died, left, was frozen or
+/// slow, or was out of reach of another one while the view waited; comes back by a merge; or does not
+/// take part in the repair. Or it went with others, into a view without this member, which it does
+/// not listen to any more. Or one of them did not know, before an earlier view, and that decision
+/// stands.
+fn is_explained(h: &History, p: &Passage, faults: &Faults, all: &[Passage]) -> bool {
+    let Some(unknown) = &p.unknown else { return true };
+    let own = h.id(p.life);
+    if p.survivors().any(|m| !tag::repairs_tails(m) || !p.to.together(own, m)) {
+        return true;
+    }
+    let went_with_others = |q: &&Passage| {
+        let after = q.from.id.id >= p.from.id.id && q.from.contains(own);
+        after && !q.to.contains(own) && h.facts[q.at].at <= unknown.at + LONGEST_WAIT
+    };
+    let lives: Vec<Life> = p.survivors().filter_map(|m| h.life_of(m)).collect();
+    let ended = |l: &Life| h.departure_of(*l).is_some_and(|i| h.facts[i].at <= unknown.at);
+    let while_it_waited =
+        |from: Time, to: Time| from <= unknown.at && to + AFTERMATH >= unknown.since;
+    let stopped = faults.spans().iter().any(|s| {
+        matches!(s.kind, Kind::Frozen | Kind::Slow)
+            && s.of.is_some_and(|l| lives.contains(&l))
+            && while_it_waited(s.from, s.to)
     });
-    let left = lives.iter().any(|l| h.departure_of(*l).is_some_and(|i| i < p.at));
-    fault || left || p.from.members.iter().any(|m| !tag::repairs_tails(*m))
+    let hosts: BTreeSet<Host> = lives.iter().map(|l| h.lives[l.0].host).collect();
+    let parted = cuts(h).into_iter().any(|(from, to, a, b)| {
+        hosts.contains(&a) && hosts.contains(&b) && while_it_waited(from, to)
+    });
+    let of_survivors = || all.iter().filter(|q| lives.contains(&q.life));
+    let decided_before = of_survivors().filter(|q| q.to.id.id < p.to.id.id);
+    let mut unknown_before = decided_before.filter_map(|q| q.unknown.as_ref());
+    of_survivors().any(|q| went_with_others(&q))
+        || lives.iter().any(ended)
+        || stopped
+        || parted
+        || unknown_before.any(|u| u.of.iter().any(|m| unknown.of.contains(m)))
+}
+
+/// From when to when nothing got from one host to another.
+fn cuts(h: &History) -> Vec<(Time, Time, Host, Host)> {
+    let mut cuts: Vec<(Time, Time, Host, Host)> = Vec::new();
+    for f in &h.facts {
+        let What::Split(ways) = &f.what else { continue };
+        for cut in cuts.iter_mut().filter(|c| c.1 == Time(u64::MAX)) {
+            cut.1 = f.at;
+        }
+        cuts.extend(ways.iter().map(|(a, b)| (f.at, Time(u64::MAX), *a, *b)));
+    }
+    cuts
 }
 
 fn passages(h: &History, life: Life) -> Vec<Passage> {
     let views = h.views_of(life);
-    let unknown = h.facts_of(life).filter_map(|(i, f)| match &f.what {
-        What::Trace(Trace::TailUnknown { of }) => Some((i, (f.at, of.clone()))),
+    let said = h.facts_of(life).filter_map(|(i, f)| match &f.what {
+        What::Trace(Trace::TailUnknown { of }) => Some((i, f.at, of)),
         _ => None,
     });
-    let unknown: Vec<(usize, (Time, Vec<Uuid>))> = unknown.collect();
-    views
-        .windows(2)
-        .map(|w| Passage {
-            life,
-            from: Arc::clone(&w[0].1),
-            to: Arc::clone(&w[1].1),
-            at: w[1].0,
-            unknown: unknown
-                .iter()
-                .find(|(i, _)| (w[0].0..w[1].0).contains(i))
-                .map(|(_, said)| said.clone()),
-        })
-        .collect()
+    let said: Vec<(usize, Time, &Vec<Uuid>)> = said.collect();
+    let passage = |w: &[(usize, Arc<View>)]| {
+        let (between, to) = (w[0].0..w[1].0, Arc::clone(&w[1].1));
+        let unknown = said.iter().find(|(i, _, _)| between.contains(i)).map(|(i, at, of)| {
+            let began = |(n, f): (usize, &Fact)| match &f.what {
+                What::Trace(Trace::TailRepair { view, step: "frozen" }) => {
+                    *view == to.id || f.life == Some(life) && between.contains(&n)
+                }
+                _ => false,
+            };
+            let since = h.facts[..*i].iter().enumerate().find(|(n, f)| began((*n, *f)));
+            Unknown { at: *at, since: since.map_or(*at, |(_, f)| f.at), of: (*of).clone() }
+        });
+        Passage { life, from: Arc::clone(&w[0].1), to: Arc::clone(&to), at: w[1].0, unknown }
+    };
+    views.windows(2).map(passage).collect()
 }
 
 /// Where each message was handed to the stack.
@@ -171,7 +225,9 @@ fn delivered(h: &History, p: &Passage, s: Uuid) -> BTreeSet<MessageId> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::{A, B, C, deliver, id, install, names, push, send, together};
+    use super::super::made::{
+        A, B, C, deliver, id, install, names, now, push, push_at, send, together,
+    };
     use super::*;
 
     /// A sends one message and is gone; B has it, and C if `both`. C is frozen for a while, or does
@@ -211,8 +267,59 @@ mod tests {
         assert!(a_is_gone(false, true, true).is_empty());
     }
 
+    /// B and C do not know what the other has of A, which is gone; before it something `happens`.
+    fn nobody_knows(happens: impl FnOnce(&mut History)) -> Vec<Violation> {
+        let mut h = together();
+        happens(&mut h);
+        let later = now(&h) + AFTERMATH;
+        for l in [B, C] {
+            let of = vec![id(A)];
+            push_at(&mut h, later, Some(l), What::Trace(Trace::TailUnknown { of }));
+            install(&mut h, l, 9, B, &[B, C]);
+        }
+        check(&h)
+    }
+
     #[test]
     fn a_survivor_that_does_not_know_although_all_could_be_asked_breaks_c11a() {
-        assert_eq!(names(&a_is_gone(true, false, true)), ["C11a"]);
+        assert_eq!(names(&nobody_knows(|_| {})), ["C11a"]);
+    }
+
+    #[test]
+    fn only_who_had_to_be_asked_is_a_reason_not_to_know() {
+        let cut = |a: usize, b: usize| {
+            move |h: &mut History| push(h, A, What::Split([(Host(a), Host(b))].into()))
+        };
+        assert!(nobody_knows(cut(1, 2)).is_empty());
+        assert_eq!(nobody_knows(cut(0, 2)).len(), 2, "A is the one who is gone");
+        assert!(nobody_knows(|h| push(h, C, What::Frozen(true))).is_empty());
+        assert_eq!(nobody_knows(|h| push(h, A, What::Frozen(true))).len(), 2);
+    }
+
+    #[test]
+    fn what_was_over_when_the_view_came_is_no_reason_not_to_know() {
+        let found = nobody_knows(|h| {
+            push(h, C, What::Frozen(true));
+            push(h, C, What::Frozen(false));
+            push(h, C, What::Consumes(None));
+        });
+        assert_eq!(names(&found), ["C11a"]);
+    }
+
+    #[test]
+    fn who_did_not_know_an_earlier_view_does_not_know_the_next_one() {
+        let unknown = |h: &mut History, l| {
+            push(h, l, What::Trace(Trace::TailUnknown { of: vec![id(A)] }));
+        };
+        let mut h = together();
+        push(&mut h, C, What::Frozen(true));
+        unknown(&mut h, B);
+        install(&mut h, B, 8, B, &[B, C]);
+        push(&mut h, C, What::Frozen(false));
+        let later = now(&h) + AFTERMATH * 2;
+        push_at(&mut h, later, Some(C), What::Consumes(None));
+        unknown(&mut h, C);
+        install(&mut h, C, 9, B, &[B, C]);
+        assert!(check(&h).is_empty());
     }
 }

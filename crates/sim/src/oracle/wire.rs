@@ -89,9 +89,6 @@ fn quiet_wire(h: &History) -> Vec<Violation> {
         .collect()
 }
 
-/// Copies that one synchronous send may have repeated.
-const OVERTAKEN: usize = 32;
-
 /// C14: few messages are sent again. Counted over whole runs without any fault but loss, and from
 /// the end of all faults on in the others: what was sent before may have to be repaired. What belongs to a beginning is not counted: the first
 /// message of a connection that was overtaken is asked for at once, and so is what was on its way
@@ -139,11 +136,8 @@ fn economy(h: &History, c: &Conditions) -> Option<Violation> {
             _ => {}
         }
     }
-    // What a synchronous message overtook is asked for when it arrives, on its way or lost.
-    let awaited = h.messages.iter().filter(|m| m.sync.is_some()).count();
-    let overtaken = (OVERTAKEN * awaited) as f64;
     // A share of few messages is less than one, but a copy is a whole one.
-    let limit = ((3.0 * loss + 0.001) * due as f64).max(1.0) + overtaken;
+    let limit = ((3.0 * loss + 0.001) * due as f64).max(1.0);
     (again as f64 > limit).then(|| {
         let text = format!("{again} copies sent again, of {due} that were due; limit {limit:.1}");
         Violation::new("C14", text)

@@ -34,7 +34,13 @@ pub(crate) struct RequestLimits {
 pub(crate) struct Gaps {
     list: VecDeque<Gap>,
     reordering: Duration,
+    /// Somebody waits for what is missing.
+    hurried: bool,
 }
+
+/// How long a gap must last before it is asked for where somebody waits: messages that overtake each
+/// other in a local network are closer together than that.
+const HURRY: Duration = Duration::from_millis(1);
 
 impl Gaps {
     /// Notices that `from..=to` is missing. Above all that was noticed before.
@@ -66,7 +72,13 @@ impl Gaps {
         if !asked {
             self.reordering = self.reordering.max(now.since(since) * 3);
         }
+        self.hurried &= !self.list.is_empty();
         asked
+    }
+
+    /// A message came that its sender waits for: what is missing in front of it is asked for sooner.
+    pub(super) fn hurry(&mut self) {
+        self.hurried = !self.list.is_empty();
     }
 
     /// The highest missing number.
@@ -86,6 +98,7 @@ impl Gaps {
 
     /// How long a gap must last before it is asked for early.
     fn patience(&self, delay: Duration) -> Duration {
+        let delay = if self.hurried { delay.min(HURRY) } else { delay };
         delay.max(self.reordering)
     }
 
@@ -103,7 +116,9 @@ impl Gaps {
         limits: RequestLimits,
     ) -> Vec<SeqnoList> {
         let patience = self.patience(delay);
-        self.collect(limits, |g| !g.asked && g.since + patience <= now)
+        let lists = self.collect(limits, |g| !g.asked && g.since + patience <= now);
+        self.hurried &= self.list.iter().any(|g| !g.asked);
+        lists
     }
 
     /// What was already missing a round ago.
@@ -210,6 +225,18 @@ mod tests {
         assert!(!g.fill(2, Time::ZERO + MS * 4));
         g.open(5, 5, Time::ZERO + MS * 10);
         assert_eq!(g.next_early(MS * 5), Some(Time::ZERO + MS * 22));
+    }
+
+    #[test]
+    fn what_somebody_waits_for_is_asked_for_soon_but_not_before_it_can_have_been_overtaken() {
+        let mut g = Gaps::default();
+        g.open(2, 2, Time::ZERO);
+        g.hurry();
+        assert_eq!(g.next_early(MS * 5), Some(Time::ZERO + MS));
+        assert!(g.early(Time(999_999), MS * 5, LIMITS).is_empty());
+        assert_eq!(numbers(&g.early(Time::ZERO + MS, MS * 5, LIMITS)), [2]);
+        g.open(4, 4, Time::ZERO + MS);
+        assert_eq!(g.next_early(MS * 5), Some(Time::ZERO + MS * 6), "nobody waits for this one");
     }
 
     #[test]

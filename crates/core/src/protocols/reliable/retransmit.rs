@@ -97,15 +97,6 @@ impl Schedule {
         gaps::lists_of(ranges, self.limits)
     }
 
-    /// What is to be asked for at once, because somebody waits: each gap once, where there are early
-    /// requests at all.
-    pub(super) fn urgent(&self, gaps: &mut Gaps, now: Time) -> Vec<SeqnoList> {
-        match self.delay < self.interval {
-            true => gaps.early(now, Duration::ZERO, self.limits),
-            false => Vec::new(),
-        }
-    }
-
     /// The tick is wanted.
     pub(super) fn tick_later(&mut self, cx: &mut Cx<'_>) {
         if !self.ticking {

@@ -3,16 +3,17 @@
 //! "Received" is what the reliable layers say ([`Event::SyncArrived`]), as the message may wait in
 //! a window for others. "Contiguous" is true of an ordered message that comes by here; an
 //! out-of-band one waits until the window has moved over it. "Delivered" is what the application has
-//! consumed ([`inbox`](super::inbox)), and everything before it.
+//! consumed ([`inbox`](super::inbox)), and everything before it. If that takes long, the sender is told
+//! that the message is here, so that it does not repeat it.
 
 use super::flush_payload::FlushPayload;
 use super::inbox::{Inboxes, Source};
-use super::{Rsvp, level_of};
+use super::{HOLDING, ID_MASK, Rsvp, level_of, with_level};
 use crate::protocols::reliable::sequence_number;
 use crate::wire::header::{RsvpHeader, RsvpKind};
 use crate::wire::{self, Body, Flags, Header, ProtId};
 use crate::{
-    Answer, Batch, Consumed, Cx, Message, Pool, Query, RsvpTag, SyncLevel, Uuid, View, tag,
+    Answer, Batch, Consumed, Cx, Message, Pool, Query, RsvpTag, SyncLevel, Time, Uuid, View, tag,
 };
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -64,6 +65,13 @@ pub(super) fn in_order(source: Source, number: Option<i64>, cx: &Cx<'_>) -> bool
         _ => true,
     };
     delivered && !matches!(cx.ask_below(&Query::HeldForView(of)), Some(Answer::Held(true)))
+}
+
+fn response(to: Uuid, id: i16) -> wire::Message {
+    let header = RsvpHeader { kind: RsvpKind::Response, id };
+    wire::Message::unicast(to, Body::Empty)
+        .with_flags(Flags::RSVP | Flags::OOB | Flags::NO_FC)
+        .with_header(ProtId::RSVP, Header::Rsvp(header))
 }
 
 impl Rsvp {
@@ -134,7 +142,10 @@ impl Rsvp {
             }
             SyncLevel::OnDeliver => {
                 m.receipt.rsvp = Some(RsvpTag { id: wire_id });
-                self.answering.inboxes.owe(source, wire_id, m);
+                self.answering.inboxes.owe(source, wire_id, m, cx.now);
+                if cx.armed(HOLDING).is_none() {
+                    cx.arm(HOLDING, cx.now + self.config.resend_interval / 2);
+                }
             }
         }
     }
@@ -205,12 +216,25 @@ impl Rsvp {
             return;
         }
         self.answering.sent += 1;
-        let flags = Flags::RSVP | Flags::DONT_BUNDLE | Flags::OOB | Flags::NO_FC;
-        let header = RsvpHeader { kind: RsvpKind::Response, id: said };
-        let msg = wire::Message::unicast(to, Body::Empty)
-            .with_flags(flags)
-            .with_header(ProtId::RSVP, Header::Rsvp(header));
-        cx.send_down(msg);
+        cx.send_down(response(to, said).with_flags(Flags::DONT_BUNDLE));
+    }
+
+    /// Whoever has waited for long for an application to consume its message is told that it is
+    /// here: early enough that it is not repeated, and once. A member of another toolkit would take
+    /// that for the answer.
+    pub(super) fn say_what_is_here(&mut self, cx: &mut Cx<'_>) {
+        let interval = self.config.resend_interval;
+        let now = cx.now;
+        let until = Time(now.0.saturating_sub((interval / 4).as_nanos() as u64));
+        for (to, id) in self.answering.inboxes.untold(until) {
+            if to != cx.local() && cx.is_member(to) && tag::is_rgroups(to) {
+                let id = with_level(id as u16 & ID_MASK, SyncLevel::OnReceive);
+                cx.send_down(response(to, id));
+            }
+        }
+        if self.answering.inboxes.has_untold() {
+            cx.arm(HOLDING, now + interval / 2);
+        }
     }
 
     /// Nothing is owed to whoever is not in the view.

@@ -8,7 +8,7 @@
 //! is counted there.
 
 use crate::protocols::reliable::sequence_number;
-use crate::{Consumed, Message, Uuid};
+use crate::{Consumed, Message, Time, Uuid};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -24,6 +24,9 @@ pub(super) struct Owed {
     pub(super) id: i16,
     /// The application could not handle it.
     pub(super) failed: bool,
+    since: Time,
+    /// Its sender was told that the message is here and waits for the application.
+    told: bool,
 }
 
 /// All sources.
@@ -88,16 +91,37 @@ impl Inboxes {
     }
 
     /// The message `m`, which has entered, is to be answered when it is consumed.
-    pub(super) fn owe(&mut self, source: Source, id: i16, m: &Message) {
+    pub(super) fn owe(&mut self, source: Source, id: i16, m: &Message, now: Time) {
         let Some(stretches) = self.of.get_mut(&source) else { return };
         let room = stretches.len() < MOST;
         let place = m.receipt.place;
         let Some(stretch) = stretches.iter_mut().rev().find(|s| s.place == place) else { return };
-        stretch.owed.push(Owed { id, failed: false });
+        stretch.owed.push(Owed { id, failed: false, since: now, told: false });
         if stretch.end == End::Open && room {
             stretch.end = sequence_number(m).map_or(End::Closed, End::At);
             stretches.push_back(Self::open(&mut self.last_place));
         }
+    }
+
+    /// Answers to multicasts that are owed since `until` or longer, and whose senders were not told
+    /// so; they count as told now.
+    pub(super) fn untold(&mut self, until: Time) -> Vec<(Uuid, i16)> {
+        let multicasts = self.of.iter_mut().filter(|((_, multicast), _)| *multicast);
+        let owed = multicasts.flat_map(|((of, _), stretches)| {
+            stretches.iter_mut().flat_map(|s| &mut s.owed).map(|o| (*of, o))
+        });
+        let late = owed.filter(|(_, o)| o.since <= until && !o.told);
+        late.map(|(of, o)| {
+            o.told = true;
+            (of, o.id)
+        })
+        .collect()
+    }
+
+    /// Whether the sender of a multicast whose answer is owed does not know that it is here.
+    pub(super) fn has_untold(&self) -> bool {
+        let multicasts = self.of.iter().filter(|((_, multicast), _)| *multicast);
+        multicasts.flat_map(|(_, s)| s).any(|s| s.owed.iter().any(|o| !o.told))
     }
 
     /// The application consumed something. Whose it was.
@@ -199,7 +223,7 @@ mod tests {
         inboxes.enter(ALL, &mut m);
         if asks {
             m.receipt.rsvp = Some(RsvpTag { id: number as i16 });
-            inboxes.owe(ALL, number as i16, &m);
+            inboxes.owe(ALL, number as i16, &m, Time::ZERO);
         }
         Consumed::one(ALL.0, m.receipt)
     }
@@ -242,6 +266,7 @@ mod tests {
         second.failed = true;
         inboxes.consumed(&second);
         inboxes.consumed(&first);
-        assert_eq!(inboxes.due(ALL, |_| true), [Owed { id: 2, failed: true }]);
+        let due: Vec<_> = inboxes.due(ALL, |_| true).iter().map(|o| (o.id, o.failed)).collect();
+        assert_eq!(due, [(2, true)]);
     }
 }

@@ -51,6 +51,8 @@ const ID_MASK: u16 = 0x3fff;
 const MAX_OUTSTANDING: usize = 0x2000;
 
 const REMIND: TimerKey = TimerKey(u64::MAX);
+/// Senders are told what is here and waits for the application.
+const HOLDING: TimerKey = TimerKey(u64::MAX - 2);
 
 /// Synchronous sends.
 #[derive(Debug)]
@@ -174,6 +176,9 @@ impl Protocol for Rsvp {
         }
         if key == FLUSH {
             return self.flush_on(cx);
+        }
+        if key == HOLDING {
+            return self.say_what_is_here(cx);
         }
         let id = key.0 as u16;
         // One that is not admitted is withdrawn by the entry layer, whose answer is "not sent".

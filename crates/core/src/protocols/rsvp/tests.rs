@@ -10,6 +10,7 @@ use crate::wire::{self, Address, Body, Flags, Header};
 use crate::{OpId, View};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -100,6 +101,29 @@ fn without_timeout_the_wait_outlasts_a_frozen_member() {
     c.resume(1);
     c.step();
     assert_eq!(c.outcome(0, op).map(|o| o.end), Some(SyncEnd::Complete));
+}
+
+/// Who is sent the message again, in ten seconds in which C reads nothing.
+fn repeated(lost: bool) -> Vec<Uuid> {
+    let mut c = cluster(3);
+    c.consuming[2] = false;
+    c.lose = Box::new(move |_, to, m| lost && to == tagged(3) && m.has(Flags::RSVP));
+    let s = app::Sync { timeout: None, ..sync(SyncLevel::OnDeliver) };
+    let op = send(&mut c, cast(), s);
+    c.run(10 * SECOND);
+    assert_eq!(c.result(0, op), None);
+    let events = c.members[0].below.lock().expect("no test panics while it holds this");
+    let to = events.iter().filter_map(|(_, ev)| match ev {
+        Event::RepeatSync { to, .. } => Some(to.clone()),
+        _ => None,
+    });
+    to.flatten().collect()
+}
+
+#[test]
+fn a_message_is_repeated_to_who_lacks_it_and_not_to_who_does_not_read_it() {
+    assert_eq!(repeated(false), []);
+    assert_eq!(repeated(true), [tagged(3); 5]);
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(super) struct Sync {
     /// When those that are missing are sent the message again.
     repeat_at: Time,
     pub(super) awaited: Vec<Uuid>,
+    /// Of those, who said that the message is there and waits for the application.
+    have_it: Vec<Uuid>,
     acknowledged: Vec<Uuid>,
     by_stability: Vec<Uuid>,
     failed: Vec<Uuid>,
@@ -125,6 +127,7 @@ impl Rsvp {
                 repeat_at: cx.now + self.config.resend_interval,
                 names_self: subset.is_some() || dest == Some(local),
                 awaited: awaited.clone(),
+                have_it: Vec::new(),
                 acknowledged: Vec::new(),
                 by_stability: Vec::new(),
                 failed: Vec::new(),
@@ -193,13 +196,20 @@ impl Rsvp {
     }
 
     /// `by` answers. Its answer names the id with the level that was asked for, or without one if
-    /// its application could not handle the message.
+    /// its application could not handle the message; with the level "received" where more was asked
+    /// for it is no answer yet.
     pub(super) fn acknowledged(&mut self, by: Uuid, wire_id: i16, cx: &mut Cx<'_>) {
         let failed = level_of(wire_id).is_none();
         if !tag::is_rgroups(by) {
             self.answerers.insert(by);
         }
         let id = wire_id as u16 & ID_MASK;
+        let received = level_of(wire_id) == Some(SyncLevel::OnReceive) && tag::is_rgroups(by);
+        if let Some(sync) = self.syncs.get_mut(&id).filter(|s| received && s.wire_id != wire_id)
+            && !sync.have_it.contains(&by)
+        {
+            return sync.have_it.push(by);
+        }
         let ours = |s: &&mut Sync| match failed {
             true => s.level == SyncLevel::OnDeliver && tag::is_rgroups(by),
             false => s.wire_id == wire_id,
@@ -256,7 +266,8 @@ impl Rsvp {
         }
     }
 
-    /// Messages that were not acknowledged for a while go out again to those that are missing.
+    /// Messages that were not acknowledged for a while go out again to those that are missing and
+    /// have not said that they have them.
     pub(super) fn repeat(&mut self, cx: &mut Cx<'_>) {
         let interval = self.config.resend_interval;
         // Those that are due soon are repeated as well: a few firings in each interval for all.
@@ -265,9 +276,11 @@ impl Rsvp {
         let mut again = Vec::new();
         for sync in self.syncs.values_mut().filter(|s| s.repeat_at <= due) {
             sync.repeat_at = cx.now + interval;
-            if sync.admitted && !sync.awaited.is_empty() {
-                missing.extend(sync.awaited.iter().copied());
-                again.push((sync.wire_id, sync.awaited.clone()));
+            let lacks = |m: &&Uuid| !sync.have_it.contains(m);
+            let to: Vec<Uuid> = sync.awaited.iter().filter(lacks).copied().collect();
+            if sync.admitted && !to.is_empty() {
+                missing.extend(&to);
+                again.push((sync.wire_id, to));
             }
         }
         missing.sort_unstable();

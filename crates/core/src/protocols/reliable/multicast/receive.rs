@@ -73,10 +73,10 @@ impl ReliableMulticast {
             cx.trace(|| Trace::KeptNoLonger { of: src });
             cx.tell(AppEvent::KeptNoLonger { of: src });
         }
-        self.schedule.watch(&sender.window.gaps, cx);
         if awaited {
-            self.request_awaited(src, cx);
+            sender.window.gaps.hurry();
         }
+        self.schedule.watch(&sender.window.gaps, cx);
         self.count_and_acknowledge(src, [batch, &mut released], cx);
         cx.deliver_up(released);
     }

@@ -1,8 +1,7 @@
-//! Synchronous sends among multicasts: what is missing in front of one is asked for at once, and one
-//! that is not acknowledged goes out again to those who have not.
+//! Synchronous sends among multicasts: one that is not acknowledged goes out again to those who have
+//! not.
 
 use super::ReliableMulticast;
-use crate::event::WindowKind;
 use crate::wire::{Header, Hints, header::NakAckHeader};
 use crate::{Cx, Dir, Event, Message, Uuid};
 use alloc::vec::Vec;
@@ -38,18 +37,6 @@ impl ReliableMulticast {
     pub(super) fn cover(&mut self, seqno: i64, cx: &mut Cx<'_>) {
         for id in self.syncs.covered(seqno) {
             cx.raise(Dir::Up, Event::SyncCovered { id, by: None });
-        }
-    }
-
-    /// A message of `src` came that its sender waits for: what is missing in front of it is asked
-    /// for now, not after `gap_delay`, unless messages of `src` were seen to overtake each other.
-    pub(super) fn request_awaited(&mut self, src: Uuid, cx: &mut Cx<'_>) {
-        let Some(sender) = self.senders.get_mut(&src) else { return };
-        let delivered = sender.window.delivered();
-        for list in self.schedule.urgent(&mut sender.window.gaps, cx.now) {
-            let header = Header::NakAck(NakAckHeader::XmitReq(Some(src.into())));
-            let window = (WindowKind::Multicast, delivered);
-            self.requests.request(src, src, (self.settings.id, header), list, window, cx);
         }
     }
 }

@@ -309,15 +309,10 @@ impl ReliableUnicast {
             };
             to.push(m.into());
         }
-        self.schedule.watch(&conn.window.gaps, cx);
         if core::mem::take(&mut conn.awaited) {
-            // Its sender waits: what is missing in front of it is asked for at once.
-            let window = (WindowKind::UnicastReceive, conn.window.delivered());
-            for list in self.schedule.urgent(&mut conn.window.gaps, cx.now) {
-                let header = Header::Unicast(UnicastHeader::XmitReq);
-                self.requests.request(peer, peer, (self.settings.id, header), list, window, cx);
-            }
+            conn.window.gaps.hurry();
         }
+        self.schedule.watch(&conn.window.gaps, cx);
         self.count(peer, [&mut early, &mut released, batch], cx);
         self.acknowledge_if_due(peer, cx);
         cx.deliver_up(early);

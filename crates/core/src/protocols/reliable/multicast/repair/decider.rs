@@ -27,10 +27,11 @@ impl ReliableMulticast {
             }
             return;
         }
+        let all = silent.is_empty() && !run.parted;
         let cuts = own.windows.iter().filter_map(|w| {
             let others = about_it().filter_map(|(_, (_, r))| r.of(w.of));
             let holdings: Vec<&Holding> = core::iter::once(w).chain(others).collect();
-            Some((w.of, decision::cut(&holdings, silent.is_empty())?))
+            Some((w.of, decision::cut(&holdings, all)?))
         });
         let cuts = cuts.collect();
         run.step = Step::Fetching { cuts, until: cx.now + PATIENCE, attempts: 0 };

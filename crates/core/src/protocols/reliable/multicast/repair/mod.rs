@@ -10,7 +10,8 @@
 //! keeps it, with the messages, until the first stability in a later view; so whoever comes late,
 //! and whoever takes over from a decider that died, learns the same. But it tells only those who
 //! wait for a view that it has itself installed since: where a group parts, both sides decide about
-//! the members that both have lost, and the one's decision is not the other's.
+//! the members that both have lost, and the one's decision is not the other's. A merged view brings
+//! the sides together; who comes from another one is not asked.
 //!
 //! Every wait ends: after [`PATIENCE`] a silent decider is replaced by the next, a silent survivor
 //! decided without; after three times that long a member installs the view with what it has. Such
@@ -85,8 +86,11 @@ struct Frozen {
 struct Run {
     view: Arc<View>,
     excluded: Vec<Uuid>,
-    /// The survivors that take part, in the order of the view; this member among them.
+    /// The survivors that take part, in the order of the view; this member among them. Those that a
+    /// merge brings back are none: they lost the excluded members elsewhere, and decided there.
     survivors: Vec<Uuid>,
+    /// There are such members, who may have delivered what nobody here has, or less.
+    parted: bool,
     since: Time,
     step: Step,
     view_sent_at: Time,
@@ -189,11 +193,14 @@ impl ReliableMulticast {
             }
         }
         let takes_part = |m: &Uuid| *m == local || tag::repairs_tails(*m);
-        let together = view.members.iter().copied().filter(|m| current.contains(*m));
+        let stay = view.members.iter().copied().filter(|m| current.contains(*m));
+        let (survivors, parted): (Vec<Uuid>, Vec<Uuid>) =
+            stay.filter(takes_part).partition(|m| view.together(local, *m));
         self.repair.run = Some(Run {
             view: Arc::clone(view),
             excluded,
-            survivors: together.filter(takes_part).collect(),
+            survivors,
+            parted: !parted.is_empty(),
             since: cx.now,
             step: Step::Reporting,
             view_sent_at: cx.now,
