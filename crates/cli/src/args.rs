@@ -494,12 +494,12 @@ pub(crate) enum SimAction {
         /// How often in one run timers fire while packets are on their way.
         #[arg(long, default_value_t = 0)]
         late: u8,
-        /// Stop after so many runs.
+        /// Stop after so many states of each case.
         #[arg(long)]
-        runs: Option<u64>,
-        /// Worker threads; default: one per processor.
+        at_most: Option<u64>,
+        /// Only this case: a `member` is gone, or the `coordinator`.
         #[arg(long)]
-        threads: Option<usize>,
+        gone: Option<String>,
     },
     /// Run a scenario script and compare it with its expected transcript.
     Script {

@@ -3,13 +3,13 @@
 use crate::args::{SimAction, SimArgs, SimShape};
 use crate::failure::Failure;
 use crate::output;
-use rgroups_sim::explore::{self, Limits, Situation, Victim};
+use rgroups_sim::explore::{self, Found, Limits, Situation, Victim};
 use rgroups_sim::script;
 use rgroups_sim::swarm::{self, Outcome, Profile, Stack, Task};
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Progress is told each time so many seeds are done.
 const TELL_EVERY: u64 = 100;
@@ -25,15 +25,15 @@ pub(crate) fn run(a: &SimArgs, json: bool) -> Result<u8, Failure> {
             let tasks = tasks(shape)?;
             replay(*seed, swarm::task_of(*seed, &tasks), *hash, json)
         }
-        SimAction::Explore { situation, losses, crashes, late, runs, threads } => {
+        SimAction::Explore { situation, losses, crashes, late, at_most, gone } => {
             if situation != "tail-repair" {
                 return Err(Failure::usage(format!(
                     "no situation {situation:?}; there is tail-repair"
                 )));
             }
             let (losses, crashes, late) = (*losses, *crashes, *late);
-            let limits = Limits { losses, crashes, late, runs: *runs };
-            explore(&limits, threads.unwrap_or_else(processors).max(1), json)
+            let limits = Limits { losses, crashes, late, at_most: *at_most };
+            explore(&cases(gone.as_deref())?, &limits, json)
         }
         SimAction::Script { file } => run_script(file, json),
     }
@@ -135,43 +135,75 @@ fn replay(seed: u64, task: &Task, hash_only: bool, json: bool) -> Result<u8, Fai
     Ok(if outcome.violations.is_empty() { 0 } else { 6 })
 }
 
-/// Explores both cases of a situation: the one who is gone was the coordinator, or was not.
-fn explore(limits: &Limits, threads: usize, json: bool) -> Result<u8, Failure> {
+/// Who is gone in the cases that are explored, with their names.
+fn cases(gone: Option<&str>) -> Result<Vec<(Victim, &'static str)>, Failure> {
+    let all = [(Victim::Member, "member"), (Victim::Coordinator, "coordinator")];
+    let cases: Vec<_> = all.into_iter().filter(|(_, n)| gone.is_none_or(|g| g == *n)).collect();
+    match cases.is_empty() {
+        true => Err(Failure::usage("--gone: member or coordinator")),
+        false => Ok(cases),
+    }
+}
+
+/// How often the state of an exploration is told.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+
+fn explore(cases: &[(Victim, &str)], limits: &Limits, json: bool) -> Result<u8, Failure> {
     let mut sound = true;
-    for (victim, name) in [(Victim::Member, "member"), (Victim::Coordinator, "coordinator")] {
+    for (victim, name) in cases {
         let began = Instant::now();
-        let found = explore::explore(&Situation::new(victim), limits, threads);
-        let seconds = began.elapsed().as_secs_f64();
-        sound &= found.findings.is_empty();
+        let mut told = began;
+        let found = explore::explore(&Situation::new(*victim), limits, &mut |f: &Found| {
+            if told.elapsed() >= TELL_AFTER {
+                told = Instant::now();
+                let seconds = began.elapsed().as_secs_f64();
+                anstream::eprintln!(
+                    "a {name} is gone: {} states, {} runs, the longest of {} choices, {} open, \
+                     {} states of nodes, {seconds:.0} s",
+                    f.states,
+                    f.runs,
+                    f.longest,
+                    f.open,
+                    f.node_states,
+                );
+            }
+        });
+        sound &= found.broken == 0;
         for f in &found.findings {
             for v in &f.violations {
                 output::line(&format!("{name}: {v}"));
             }
-            output::line(&format!("  {:?}", f.choices));
+            f.story.iter().for_each(|step| output::line(&format!("  {step}")));
         }
-        let findings = found.findings.len();
-        if json {
-            output::object(
-                "explored",
-                json!({
-                    "gone": name, "states": found.states, "runs": found.runs,
-                    "unknown": found.unknown, "steps": found.steps, "longest": found.longest,
-                    "complete": found.complete, "findings": findings, "seconds": seconds,
-                }),
-            );
-        } else {
-            output::line(&format!(
-                "a {name} is gone: {} states, {} runs to an end ({} of them without certainty), \
-                 the longest of {} choices, {findings} broken; {} in {seconds:.0} s",
-                found.states,
-                found.runs,
-                found.unknown,
-                found.longest,
-                if found.complete { "nothing left" } else { "not complete" },
-            ));
-        }
+        report_explored(name, &found, began.elapsed().as_secs_f64(), json);
     }
     Ok(if sound { 0 } else { 6 })
+}
+
+fn report_explored(name: &str, found: &Found, seconds: f64, json: bool) {
+    if json {
+        return output::object(
+            "explored",
+            json!({
+                "gone": name, "states": found.states, "runs": found.runs,
+                "unknown": found.unknown, "broken": found.broken, "outcomes": found.outcomes,
+                "steps": found.steps, "longest": found.longest, "node_states": found.node_states,
+                "node_steps": found.node_steps, "complete": found.complete, "seconds": seconds,
+            }),
+        );
+    }
+    output::line(&format!(
+        "a {name} is gone: {} states, {} steps between them, {} runs to an end ({} of them without \
+         certainty, {} broken) with {} outcomes, the longest of {} choices; {} in {seconds:.0} s",
+        found.states,
+        found.steps,
+        found.runs,
+        found.unknown,
+        found.broken,
+        found.outcomes,
+        found.longest,
+        if found.complete { "nothing left" } else { "NOT complete" },
+    ));
 }
 
 fn run_script(file: &Path, json: bool) -> Result<u8, Failure> {

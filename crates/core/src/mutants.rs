@@ -3,7 +3,7 @@
 //! `mutants`.
 
 /// A fault that somebody could have written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mutant {
     /// MFC and UFC grant what was consumed twice over: receivers are overrun.
@@ -14,15 +14,21 @@ pub enum Mutant {
     ViewSkipped,
     /// GMS applies the difference between two views to whatever view it has.
     DeltaOnWrongBase,
+    /// In tail repair, whoever decides does so at once, whatever the others have.
+    ReportsNotAwaited,
+    /// GMS installs a view that waits for tail repair when another one takes its place.
+    ReplacedViewInstalled,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 4] = [
+    pub const ALL: [Mutant; 6] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
         Mutant::DeltaOnWrongBase,
+        Mutant::ReportsNotAwaited,
+        Mutant::ReplacedViewInstalled,
     ];
 
     /// Its name on command lines.
@@ -33,6 +39,8 @@ impl Mutant {
             Mutant::WindowPurgedTooEarly => "window-purged-too-early",
             Mutant::ViewSkipped => "view-skipped",
             Mutant::DeltaOnWrongBase => "delta-on-wrong-base",
+            Mutant::ReportsNotAwaited => "reports-not-awaited",
+            Mutant::ReplacedViewInstalled => "replaced-view-installed",
         }
     }
 

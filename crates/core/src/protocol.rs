@@ -115,8 +115,9 @@ pub struct Spec {
     pub needs_above: &'static [Service],
 }
 
-/// One layer of a stack.
-pub trait Protocol: Send + 'static {
+/// One layer of a stack. Its [`Debug`](core::fmt::Debug) form shows all of its state: it is compared where
+/// every order of events is explored (`Stack::write_state`).
+pub trait Protocol: core::fmt::Debug + Send + 'static {
     /// Its description; asked once when the stack is built.
     fn spec(&self) -> Spec;
 

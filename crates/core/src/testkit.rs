@@ -27,6 +27,7 @@ pub(crate) fn view(n: u64, members: &[u64]) -> Arc<View> {
 
 /// Stands for the transport: every message going down becomes one frame, every frame that comes in
 /// becomes one batch per class. Multicasts are looped back.
+#[derive(Debug)]
 pub(crate) struct Floor;
 
 impl Protocol for Floor {
@@ -81,6 +82,7 @@ impl Protocol for Floor {
 }
 
 /// Records events that pass.
+#[derive(Debug)]
 pub(crate) struct Probe(pub(crate) Arc<Mutex<Vec<(Dir, Event)>>>);
 
 impl Protocol for Probe {

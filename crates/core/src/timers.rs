@@ -71,6 +71,11 @@ impl Timers {
         self.due.keys().next().map(|(t, _)| *t)
     }
 
+    /// Which timers are armed and for when, in the order in which they fire.
+    pub fn in_order(&self) -> impl Iterator<Item = (Time, usize, TimerKey)> + '_ {
+        self.due.iter().map(|((at, _), (layer, key))| (*at, *layer, *key))
+    }
+
     /// How many timers are armed.
     #[must_use]
     pub fn len(&self) -> usize {

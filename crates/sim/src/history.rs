@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct MessageId(pub u32);
 
 /// A run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct History {
     /// All incarnations; [`Life`] is the index.
     pub lives: Vec<LifeRecord>,

@@ -267,6 +267,20 @@ impl Node {
         &mut self.stack
     }
 
+    /// Everything on which the later behaviour of this node depends, as text; see
+    /// [`Stack::write_state`].
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn write_state(&self, out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+        self.stack.write_state(out)?;
+        if let Edge::Mesh(mesh) = &self.edge {
+            writeln!(out, "{mesh:?}")?;
+        }
+        writeln!(out, "{:?} {:?} {}", self.monitor, self.out.raw, self.finished)
+    }
+
     /// Reports every counter and gauge as (layer, name, value); those of the edge as "EDGE".
     pub fn inspect(&self, out: &mut dyn FnMut(&'static str, &str, u64)) {
         self.stack.inspect(out);

@@ -32,6 +32,7 @@ pub(crate) fn monitor(n: usize) -> SocketAddr {
 
 /// Stands for the transport over streams: every message becomes one frame, to the peer of the view
 /// of the test, or to all of them.
+#[derive(Debug)]
 pub(crate) struct Copper {
     pub(crate) peers: Vec<SocketAddr>,
 }

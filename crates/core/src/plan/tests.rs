@@ -13,6 +13,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 /// A protocol that is nothing but a spec.
+#[derive(Debug)]
 struct Paper(Spec);
 
 impl Protocol for Paper {

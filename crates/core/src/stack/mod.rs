@@ -251,6 +251,25 @@ impl Stack {
         self.layers.iter().rev().filter_map(|p| p.answer(q, &self.inner.group)).collect()
     }
 
+    /// Everything on which the later behaviour of this stack depends, as text, between two turns: two
+    /// stacks of one kind that write the same behave alike from then on. Timers are written in the
+    /// order in which they fire. What was dropped, and what was heard of strangers, is only counted
+    /// and left out.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn write_state(&self, out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+        let Inner { group, changes, out: emitted, loopback, timers, rng, net, app, .. } =
+            &self.inner;
+        for layer in &self.layers {
+            writeln!(out, "{layer:?}")?;
+        }
+        writeln!(out, "{group:?} {:?}", timers.in_order().collect::<Vec<_>>())?;
+        writeln!(out, "{rng:?} {} {:?}", self.started, self.work)?;
+        writeln!(out, "{changes:?} {emitted:?} {loopback:?} {net:?} {app:?}")
+    }
+
     /// Reports every counter and gauge as (layer, name, value).
     pub fn inspect(&self, out: &mut dyn FnMut(&'static str, &str, u64)) {
         for (layer, info) in self.layers.iter().zip(&self.info) {

@@ -7,6 +7,7 @@ use rgroups_core::protocols::transport::UdpConfig;
 use rgroups_core::{Cx, Interests, Protocol, Spec};
 
 /// Sends what the application gives it.
+#[derive(Debug)]
 struct Shout;
 
 impl Protocol for Shout {

@@ -1,25 +1,17 @@
 //! Some nodes and the packets between them. Nothing happens by itself: every step is a choice.
 
-use crate::addresses;
+use super::input::Input;
+use super::memo::{InputId, Memo, StateId, Step};
 use crate::connections::Life;
-use crate::headers::kind_of;
-use crate::history::{Fact, History, MessageId, SentMessage, What};
-use crate::network::Host;
-use crate::payload;
-use bytes::Bytes;
-use rgroups_core::node::{Bound, Cast, Node, NodeEnv, RawEvent, RawOp};
-use rgroups_core::plan::StackPlan;
-use rgroups_core::wire::{Body, Flags, Frame, Message, ProtId};
-use rgroups_core::{
-    AppEvent, Command, Dir, Duration, Event, OpId, Rng, Time, Uuid, View, app, tag,
-};
+use crate::history::{Fact, History, What};
+use rgroups_core::{Duration, Time};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// Within this time the survivors must have a view of exactly themselves.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What happens next. Packets and notices are named by their place among those on their way.
+/// What happens next. Packets are named by their place among those on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
     /// This packet arrives.
@@ -34,119 +26,68 @@ pub enum Choice {
     Pass,
 }
 
-/// A packet on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Packet {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    discovery: bool,
-    bytes: Bytes,
-    /// Tells it from all others of the run.
-    pub(super) mark: u64,
-}
-
-#[derive(Debug)]
 pub(super) struct Site {
-    pub(super) life: Life,
-    pub(super) id: Uuid,
-    pub(super) node: Option<Node>,
+    pub(super) state: StateId,
+    pub(super) alive: bool,
     /// Deaths that it has not heard of.
-    pub(super) notices: Vec<Uuid>,
-    /// Everything that it was given so far.
-    pub(super) fed: u64,
+    notices: Vec<u8>,
 }
 
 /// All of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) sites: Vec<Site>,
-    pub(super) packets: Vec<Packet>,
+    /// Packets on their way, by their numbers.
+    pub(super) packets: Vec<InputId>,
     pub(super) now: Time,
-    pub(super) history: History,
-    /// What was lost, in no order.
-    lost: u64,
     began: Time,
-    rng: Rng,
-    plan: StackPlan,
-    repairs: bool,
+}
+
+/// Who wants to know what happens: when, to whom, what.
+pub(super) type Watch<'a> = &'a mut dyn FnMut(Time, usize, Happened);
+
+/// What happens to a node.
+pub(super) enum Happened {
+    Did(Rc<Step>),
+    Died,
 }
 
 impl World {
-    /// An empty one. Without `repairs` no member says that it takes part in tail repair.
-    pub(super) fn new(plan: StackPlan, repairs: bool) -> Self {
-        Self {
-            sites: Vec::new(),
-            packets: Vec::new(),
-            now: Time::ZERO,
-            history: History::default(),
-            lost: 0,
-            began: Time::ZERO,
-            rng: Rng::new(7),
-            plan,
-            repairs,
-        }
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        Self { sites: Vec::new(), packets: Vec::new(), now: Time::ZERO, began: Time::ZERO }
     }
 
     /// A further node, which connects.
-    pub(super) fn start(&mut self, name: &str) {
-        let host = Host(self.sites.len());
-        let capabilities = if self.repairs { self.plan.capabilities() } else { 0 };
-        let id = tag::make(&mut self.rng, capabilities);
-        let bound = Bound { transport: addresses::transport(host), monitor: None };
-        let seed = self.rng.next_u64();
-        let env = NodeEnv { local: id, name: name.into(), bound, seed, tracing: true };
-        let node = match Node::new(&self.plan, env) {
-            Ok(node) => node,
-            Err(problems) => panic!("the plan cannot be built: {problems:?}"),
-        };
-        let life = self.history.add_life(host, name.to_owned(), id);
-        self.sites.push(Site { life, id, node: Some(node), notices: Vec::new(), fed: 0 });
-        self.record(life, What::Started);
-        let connect = Command::Connect { cluster: Bytes::from_static(b"explore") };
-        self.turn(host.0, |node, now| node.submit(now, connect));
+    pub(super) fn start(&mut self, state: StateId, memo: &mut Memo, watch: Watch<'_>) {
+        self.sites.push(Site { state, alive: true, notices: Vec::new() });
+        self.give(self.sites.len() - 1, Input::Connect, memo, watch);
     }
 
-    #[cfg(feature = "mutants")]
-    pub(super) fn enable(&mut self, mutant: rgroups_core::mutants::Mutant) {
-        for node in self.sites.iter_mut().filter_map(|s| s.node.as_mut()) {
-            node.stack_mut().enable_mutant(mutant);
-        }
+    /// Gives something to a node.
+    pub(super) fn give(&mut self, at: usize, input: Input, memo: &mut Memo, watch: Watch<'_>) {
+        let input = memo.id(input);
+        self.step(at, input, memo, watch);
     }
 
-    /// A multicast of node `at`.
-    pub(super) fn send(&mut self, at: usize, oob: bool) {
-        let id = MessageId(self.history.messages.len() as u32);
-        let sender = self.sites[at].life;
-        self.history.messages.push(SentMessage {
-            sender,
-            to: None,
-            ordered: !oob,
-            reliable: true,
-            loopback: true,
-            size: payload::SMALLEST,
-            sync: None,
-        });
-        self.record(sender, What::Sent(id));
-        let mut message = Message::multicast(Body::bytes(payload::make(id, payload::SMALLEST)));
-        if oob {
-            message.flags |= Flags::OOB;
-        }
-        let op = Some(OpId(u64::from(id.0)));
-        let send = app::Send { op, message, try_only: false, deadline: None, sync: None };
-        self.turn(at, |node, now| node.submit(now, Command::Send(send)));
-    }
-
-    /// Everything that is on its way arrives, in the order in which it was sent, and time passes,
-    /// until `done` holds. Whether it does within `limit`.
-    pub(super) fn run_until(&mut self, limit: Duration, done: impl Fn(&World) -> bool) -> bool {
+    /// Everything that is on its way arrives, and time passes, until `done` holds. Whether it does
+    /// within `limit`.
+    pub(super) fn run_until(
+        &mut self,
+        limit: Duration,
+        memo: &mut Memo,
+        watch: Watch<'_>,
+        done: impl Fn(&World, &Memo) -> bool,
+    ) -> bool {
         let end = self.now + limit;
-        while !done(self) {
+        while !done(self, memo) {
             if !self.packets.is_empty() {
-                self.apply(Choice::Deliver(0));
+                self.apply(Choice::Deliver(0), memo, watch);
             } else if let Some(at) = self.sites.iter().position(|s| !s.notices.is_empty()) {
-                self.apply(Choice::Hear(at as u8));
-            } else if self.next_timer().is_some_and(|at| at <= end) {
-                self.apply(Choice::Pass);
+                self.apply(Choice::Hear(at as u8), memo, watch);
+            } else if self.next_timer(memo).is_some_and(|at| at <= end) {
+                self.apply(Choice::Pass, memo, watch);
             } else {
                 return false;
             }
@@ -164,41 +105,33 @@ impl World {
         self.now.since(self.began) > PATIENCE
     }
 
-    /// The node dies, and whatever is on its way to it with it. Everybody will hear of it.
-    pub(super) fn crash(&mut self, at: usize) {
-        self.sites[at].node = None;
-        self.sites[at].notices.clear();
-        let (life, id) = (self.sites[at].life, self.sites[at].id);
-        self.record(life, What::Died { power_off: false });
-        self.packets.retain(|p| p.to != at);
-        for s in self.sites.iter_mut().filter(|s| s.node.is_some()) {
-            s.notices.push(id);
-        }
-    }
-
-    /// What can happen: deliveries first, then deaths heard of, losses and deaths. Equal packets on
-    /// one way are one choice.
-    pub(super) fn choices(&self, losses: bool, crashes: bool, late: bool) -> Vec<Choice> {
-        let number = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
-        let different = |i: &usize| {
-            let p = &self.packets[*i];
-            let same = |q: &Packet| (q.from, q.to, &q.bytes) == (p.from, p.to, &p.bytes);
-            !self.packets[..*i].iter().any(same)
+    /// What can happen: deliveries first, then deaths heard of, losses and deaths. Equal packets are
+    /// one choice.
+    pub(super) fn choices(
+        &self,
+        memo: &Memo,
+        losses: bool,
+        crashes: bool,
+        late: bool,
+    ) -> Vec<Choice> {
+        let different = |i: &u8| {
+            let i = usize::from(*i);
+            i == 0 || self.packets[i] != self.packets[i - 1]
         };
-        let packets: Vec<u8> = (0..self.packets.len()).filter(different).map(number).collect();
+        let packets = (0..self.packets.len() as u8).filter(different);
         let sites = |which: fn(&Site) -> bool| {
-            let all = self.sites.iter().enumerate();
-            all.filter(move |(_, s)| s.node.is_some() && which(s)).map(move |(i, _)| number(i))
+            let all = (0_u8..).zip(&self.sites);
+            all.filter(move |(_, s)| s.alive && which(s)).map(|(i, _)| i)
         };
-        let mut choices: Vec<Choice> = packets.iter().map(|p| Choice::Deliver(*p)).collect();
+        let mut choices: Vec<Choice> = packets.clone().map(Choice::Deliver).collect();
         choices.extend(sites(|s| !s.notices.is_empty()).map(Choice::Hear));
         if losses {
-            choices.extend(packets.iter().map(|p| Choice::Lose(*p)));
+            choices.extend(packets.map(Choice::Lose));
         }
         if crashes && sites(|_| true).count() > 1 {
             choices.extend(sites(|_| true).map(Choice::Crash));
         }
-        if (self.is_calm() || late) && self.next_timer().is_some() {
+        if (self.is_calm() || late) && self.next_timer(memo).is_some() {
             choices.push(Choice::Pass);
         }
         choices
@@ -210,204 +143,132 @@ impl World {
     }
 
     /// Does it.
-    pub(super) fn apply(&mut self, choice: Choice) {
+    pub(super) fn apply(&mut self, choice: Choice, memo: &mut Memo, watch: Watch<'_>) {
         match choice {
             Choice::Deliver(i) => {
-                let p = self.packets.remove(usize::from(i));
-                self.feed(p.to, p.mark);
-                self.arrive(p);
+                let packet = self.packets.remove(usize::from(i));
+                self.step(receiver(packet, memo), packet, memo, watch);
             }
             Choice::Lose(i) => {
-                let p = self.packets.remove(usize::from(i));
-                self.lost = self.lost.wrapping_add(p.mark);
+                self.packets.remove(usize::from(i));
             }
-            Choice::Crash(at) => self.crash(usize::from(at)),
+            Choice::Crash(at) => self.crash(usize::from(at), memo, watch),
             Choice::Hear(at) => {
                 let at = usize::from(at);
-                let who = self.sites[at].notices.remove(0);
-                self.feed(at, who.msb);
-                let suspect = Event::Suspect(vec![who]);
-                self.turn(at, |node, now| {
-                    node.stack_mut().inject_event(now, 0, Dir::Up, suspect);
-                });
+                let who = memo.identity(self.sites[at].notices.remove(0).into());
+                self.give(at, Input::Suspect(who), memo, watch);
             }
             Choice::Pass => {
-                let Some(at) = self.next_timer() else { return };
-                self.now = self.now.max(at);
-                for i in self.due() {
-                    self.feed(i, self.now.0);
-                    self.turn(i, |_, _| {});
+                let Some(time) = self.next_timer(memo) else { return };
+                self.now = self.now.max(time);
+                let is_due =
+                    |s: &Site| s.alive && memo.deadline(s.state).is_some_and(|t| t <= time);
+                let due: Vec<usize> =
+                    (0..self.sites.len()).filter(|i| is_due(&self.sites[*i])).collect();
+                for at in due {
+                    self.give(at, Input::Tick, memo, watch);
                 }
             }
         }
-        self.deliver_quiet();
     }
 
-    /// The state that `choice` leads to.
-    pub(super) fn state_after(&self, choice: Choice) -> u64 {
-        let mut fed: Vec<(bool, u64, usize)> =
-            self.sites.iter().map(|s| (s.node.is_some(), s.fed, s.notices.len())).collect();
-        let (mut lost, mut now) = (self.lost, self.now);
-        match choice {
-            Choice::Deliver(i) => {
-                let p = &self.packets[usize::from(i)];
-                fed[p.to].1 = added(fed[p.to].1, p.mark);
-            }
-            Choice::Lose(i) => lost = lost.wrapping_add(self.packets[usize::from(i)].mark),
-            Choice::Crash(at) => fed[usize::from(at)].0 = false,
-            Choice::Hear(at) => {
-                let at = usize::from(at);
-                fed[at].1 = added(fed[at].1, self.sites[at].notices[0].msb);
-                fed[at].2 -= 1;
-            }
-            Choice::Pass => {
-                now = now.max(self.next_timer().unwrap_or(now));
-                for i in self.due() {
-                    fed[i].1 = added(fed[i].1, now.0);
-                }
+    /// The node dies, and whatever is on its way to it with it. Everybody will hear of it.
+    pub(super) fn crash(&mut self, at: usize, memo: &Memo, watch: Watch<'_>) {
+        self.sites[at].alive = false;
+        self.sites[at].notices.clear();
+        watch(self.now, at, Happened::Died);
+        self.packets.retain(|p| receiver(*p, memo) != at);
+        for s in self.sites.iter_mut().filter(|s| s.alive) {
+            s.notices.push(at as u8);
+        }
+    }
+
+    /// Tells it from all worlds with another future, or another past in the eyes of an oracle.
+    pub(super) fn identity(&self, memo: &Memo) -> u64 {
+        let mut h = DefaultHasher::new();
+        for s in &self.sites {
+            match s.alive {
+                true => (s.state, &s.notices).hash(&mut h),
+                // Of a dead one only what was seen of it matters.
+                false => (u32::MAX, memo.seen(s.state)).hash(&mut h),
             }
         }
-        let mut h = DefaultHasher::new();
-        (fed, lost, now.0).hash(&mut h);
+        (&self.packets, self.now.0).hash(&mut h);
         h.finish()
     }
 
-    fn feed(&mut self, at: usize, what: u64) {
-        self.sites[at].fed = added(self.sites[at].fed, what);
+    /// What the oracles see of it.
+    pub(super) fn outcome(&self, memo: &Memo) -> u64 {
+        let mut h = DefaultHasher::new();
+        for s in &self.sites {
+            (s.alive, memo.seen(s.state)).hash(&mut h);
+        }
+        h.finish()
     }
 
-    fn arrive(&mut self, p: Packet) {
-        let event = match p.discovery {
-            true => RawEvent::Discovery { bytes: p.bytes },
-            false => {
-                RawEvent::Datagram { from: addresses::transport(Host(p.from)), bytes: p.bytes }
+    /// What a choice means here.
+    pub(super) fn told(&self, choice: Choice, memo: &Memo) -> String {
+        let packet = |i: u8| match memo.input(self.packets[usize::from(i)]) {
+            input @ Input::Packet { from, to, .. } => {
+                let (from, to) = (memo.name((*from).into()), memo.name((*to).into()));
+                format!("{} from {from} to {to}", input.kinds())
             }
+            input => format!("{input:?}"),
         };
-        self.turn(p.to, |node, now| node.receive(now, event));
-    }
-
-    /// Acknowledgements arrive.
-    fn deliver_quiet(&mut self) {
-        while let Some(i) = self.packets.iter().position(Packet::is_quiet) {
-            let p = self.packets.remove(i);
-            self.arrive(p);
-        }
-    }
-
-    fn next_timer(&self) -> Option<Time> {
-        self.sites.iter().filter_map(|s| s.node.as_ref()?.poll_deadline()).min()
-    }
-
-    /// The nodes whose timers fire when time passes.
-    fn due(&self) -> Vec<usize> {
-        let Some(at) = self.next_timer() else { return Vec::new() };
-        let is_due =
-            |s: &Site| s.node.as_ref().and_then(Node::poll_deadline).is_some_and(|t| t <= at);
-        (0..self.sites.len()).filter(|i| is_due(&self.sites[*i])).collect()
-    }
-
-    fn turn(&mut self, at: usize, f: impl FnOnce(&mut Node, Time)) {
-        let now = self.now;
-        let Some(node) = self.sites[at].node.as_mut() else { return };
-        f(node, now);
-        node.advance(now, false);
-        node.end_turn(now);
-        let mut said = Vec::new();
-        let mut told = Vec::new();
-        let mut packets = Vec::new();
-        while let Some((_, fact)) = node.poll_trace() {
-            said.push(fact);
-        }
-        while let Some(event) = node.poll_app() {
-            told.push(event);
-        }
-        while let Some(op) = node.poll_raw() {
-            if let RawOp::Datagram { to, bytes } = op {
-                packets.push((to, bytes));
+        match choice {
+            Choice::Deliver(i) => format!("arrives: {}", packet(i)),
+            Choice::Lose(i) => format!("lost: {}", packet(i)),
+            Choice::Crash(at) => format!("{} dies", memo.name(at.into())),
+            Choice::Hear(at) => {
+                let who = self.sites[usize::from(at)].notices[0];
+                format!("{} hears that {} is gone", memo.name(at.into()), memo.name(who.into()))
             }
+            Choice::Pass => format!("time passes after {:?}", self.now.since(self.began)),
         }
-        let life = self.sites[at].life;
-        said.into_iter().for_each(|t| self.record(life, What::Trace(t)));
-        told.into_iter().for_each(|e| self.tell(life, e));
-        packets.into_iter().for_each(|(to, bytes)| self.post(at, to, &bytes));
-    }
-
-    fn post(&mut self, from: usize, cast: Cast, bytes: &Bytes) {
-        for to in 0..self.sites.len() {
-            let there = addresses::transport(Host(to));
-            let meant = match cast {
-                Cast::Group | Cast::Discovery => to != from,
-                Cast::To(address) => address == there,
-            };
-            if meant && self.sites[to].node.is_some() {
-                let mut h = DefaultHasher::new();
-                (from, to, bytes, self.sites[from].fed).hash(&mut h);
-                let (discovery, mark) = (matches!(cast, Cast::Discovery), h.finish());
-                self.packets.push(Packet { from, to, discovery, bytes: bytes.clone(), mark });
-            }
-        }
-    }
-
-    fn tell(&mut self, life: Life, event: AppEvent) {
-        match event {
-            AppEvent::View(v) => self.record(life, What::View(v)),
-            AppEvent::Deliver(d) => {
-                for m in d.messages {
-                    let id = payload::read(&m.body.as_bytes().cloned().unwrap_or_default());
-                    let what = match id {
-                        Some(message) => {
-                            What::Delivered { message, from: d.from, multicast: d.multicast }
-                        }
-                        None => What::Garbled { from: d.from, why: "the content is wrong" },
-                    };
-                    self.record(life, what);
-                }
-            }
-            AppEvent::Resolved { op, result } => {
-                self.record(life, What::Resolved(MessageId(op.0 as u32), result));
-            }
-            _ => {}
-        }
-    }
-
-    fn record(&mut self, life: Life, what: What) {
-        self.history.facts.push(Fact { at: self.now, life: Some(life), what });
-    }
-
-    /// The view of a node that lives.
-    pub(super) fn view(&self, at: usize) -> Option<&Arc<View>> {
-        self.sites[at].node.as_ref()?.stack().group().view.as_ref()
     }
 
     /// Whether all who live are in one view of exactly themselves.
-    pub(super) fn is_one_group(&self) -> bool {
-        let living: Vec<usize> =
-            (0..self.sites.len()).filter(|i| self.sites[*i].node.is_some()).collect();
-        let Some(first) = living.first().and_then(|i| self.view(*i)) else { return false };
-        first.members.len() == living.len()
-            && living.iter().all(|i| {
-                self.view(*i).is_some_and(|v| v.id == first.id) && first.contains(self.sites[*i].id)
-            })
+    pub(super) fn is_one_group(&self, memo: &Memo) -> bool {
+        let living = || self.sites.iter().enumerate().filter(|(_, s)| s.alive);
+        let views = || living().map(|(_, s)| memo.view(s.state));
+        let Some(Some(first)) = views().next() else { return false };
+        first.members.len() == living().count()
+            && views().all(|v| v.is_some_and(|v| v.id == first.id))
+            && living().all(|(i, _)| first.contains(memo.identity(i)))
+    }
+
+    fn step(&mut self, at: usize, input: InputId, memo: &mut Memo, watch: Watch<'_>) {
+        let step = memo.step(self.sites[at].state, input, self.now);
+        self.sites[at].state = step.to;
+        for packet in &step.packets {
+            if self.sites.get(receiver(*packet, memo)).is_some_and(|s| s.alive) {
+                let place = self.packets.partition_point(|p| p <= packet);
+                self.packets.insert(place, *packet);
+            }
+        }
+        watch(self.now, at, Happened::Did(step));
+    }
+
+    fn next_timer(&self, memo: &Memo) -> Option<Time> {
+        let living = self.sites.iter().filter(|s| s.alive);
+        living.filter_map(|s| memo.deadline(s.state)).min()
     }
 }
 
-impl Packet {
-    /// Nothing but acknowledgements.
-    fn is_quiet(&self) -> bool {
-        let Ok(frame) = Frame::decode(self.bytes.clone()) else { return false };
-        let quiet = |m: &Message| {
-            m.headers.iter().any(|(id, header)| {
-                let kind = kind_of(header).0;
-                (id == ProtId::UNICAST3 && kind == "ACK")
-                    || (id == ProtId::GMS && kind == "VIEW_ACK")
-            })
-        };
-        frame.messages().iter().all(quiet)
+/// Writes what happens to a history.
+pub(super) fn record(h: &mut History, at: Time, site: usize, what: &Happened) {
+    let life = Some(Life(site));
+    let mut push = |what| h.facts.push(Fact { at, life, what });
+    match what {
+        Happened::Did(step) => step.facts.iter().for_each(|fact| push(fact.clone())),
+        Happened::Died => push(What::Died { power_off: false }),
     }
 }
 
-fn added(fed: u64, what: u64) -> u64 {
-    let mut h = DefaultHasher::new();
-    (fed, what).hash(&mut h);
-    h.finish()
+/// The node that a packet goes to.
+fn receiver(packet: InputId, memo: &Memo) -> usize {
+    match memo.input(packet) {
+        Input::Packet { to, .. } => (*to).into(),
+        _ => usize::MAX,
+    }
 }

@@ -22,6 +22,7 @@ crate::tests![
 type Directory = Arc<Mutex<Vec<(Uuid, SocketAddr)>>>;
 
 /// Sends what it is given, to everybody in the directory.
+#[derive(Debug)]
 struct Shout(Directory);
 
 impl Protocol for Shout {

@@ -26,6 +26,7 @@ pub(crate) fn view_of(n: u64) -> Arc<View> {
     Arc::new(View::new(1, members[0], members))
 }
 
+#[derive(Debug)]
 struct Floor;
 
 impl Protocol for Floor {
@@ -63,6 +64,7 @@ impl Protocol for Floor {
     }
 }
 
+#[derive(Debug)]
 struct Top;
 
 impl Protocol for Top {

@@ -54,6 +54,7 @@ fn node_with(
 }
 
 /// Looks for members as soon as it is connected; stands for GMS.
+#[derive(Debug)]
 struct Joiner;
 
 impl Protocol for Joiner {

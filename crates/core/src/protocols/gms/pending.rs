@@ -79,6 +79,12 @@ impl Gms {
         let replaced = self.pending.take();
         let mut announcers = BTreeSet::new();
         let mut waiting = Vec::new();
+        #[cfg(feature = "mutants")]
+        if let Some(old) = &replaced
+            && cx.mutant(crate::mutants::Mutant::ReplacedViewInstalled)
+        {
+            self.install(Arc::clone(&old.view), Windows::Follow, None, cx);
+        }
         if let Some(old) = replaced {
             // Its sender must not wait for an installation that will not come.
             if let Some(to) = old.ack_to {

@@ -74,6 +74,12 @@ struct Scripted {
     script: Script,
 }
 
+impl core::fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Scripted").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
 impl Scripted {
     fn call(&mut self, call: Call<'_>, cx: &mut Cx<'_>) -> Flow {
         self.log.lock().unwrap().push(format!("{} {}", self.spec.name, call.note()));

@@ -33,6 +33,7 @@ type World = Arc<Mutex<Vec<Found>>>;
 
 /// Stands for discovery, which answers at once, and for reliable multicast, whose digest is all
 /// zeros.
+#[derive(Debug)]
 struct Below(World);
 
 impl Protocol for Below {

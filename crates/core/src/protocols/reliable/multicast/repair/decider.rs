@@ -20,6 +20,11 @@ impl ReliableMulticast {
         let about_it = || reports.iter().filter(|(_, (id, _))| *id == run.view.id);
         let others = run.survivors.iter().copied().filter(|m| *m != local);
         let silent: Vec<Uuid> = others.filter(|m| about_it().all(|(r, _)| r != m)).collect();
+        #[cfg(feature = "mutants")]
+        let silent = match cx.mutant(crate::mutants::Mutant::ReportsNotAwaited) {
+            true => Vec::new(),
+            false => silent,
+        };
         if !silent.is_empty() && cx.now < run.collects_until(local) {
             if cx.now.since(run.view_sent_at) >= MISSES_VIEW {
                 run.view_sent_at = cx.now;
