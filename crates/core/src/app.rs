@@ -4,6 +4,7 @@ use crate::{Consumed, Message, OpId, Primacy, SyncLevel, Time, Uuid, View, ViewI
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 /// A request of the application (or of the driver on its behalf).
@@ -37,6 +38,8 @@ pub enum Command {
     FetchState(FetchState),
     /// The answer to [`AppEvent::StateRequested`].
     AnswerState(AnswerState),
+    /// What became of the parts of a state that were told ([`AppEvent::StatePart`]).
+    TakeState(TakeState),
 }
 
 /// A call for the state of another member (state transfer).
@@ -50,7 +53,7 @@ pub struct FetchState {
     pub timeout: Duration,
 }
 
-/// The application's state for a member that asked for it.
+/// The application's state, or a part of it, for a member that asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerState {
     /// The call to answer with [`AppEvent::Resolved`]; `None`: nobody waits.
@@ -59,8 +62,50 @@ pub struct AnswerState {
     pub request: u64,
     /// Who asked.
     pub to: Uuid,
-    /// The state, which may be none, or why there is no answer.
-    pub state: Result<Option<Bytes>, Arc<str>>,
+    /// What there is.
+    pub answer: StateAnswer,
+}
+
+/// One step of an answer. Those of one request come in order: the whole state, or a beginning, parts
+/// and an end; a refusal at any time. STATE_TRANSFER takes whole states only, STATE_SOCK no parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateAnswer {
+    /// The state, which may be none.
+    Whole(Option<Bytes>),
+    /// A state follows: in parts (STATE), or over a connection to this socket (STATE_SOCK).
+    Begins {
+        /// Where the other member is to connect.
+        socket: Option<SocketAddr>,
+    },
+    /// The next bytes. How far they have left is told with [`AppEvent::StateSent`]; more than a
+    /// little ahead of that only fills memory.
+    Part(Bytes),
+    /// That was all.
+    Ends,
+    /// There is no state, or no more of it, and why.
+    Refused(Arc<str>),
+}
+
+/// What the application did with the parts of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakeState {
+    /// The call.
+    pub op: OpId,
+    /// As [`AppEvent::StateBegins`] said; what is said of an earlier attempt is ignored.
+    pub attempt: u64,
+    /// What.
+    pub taken: Taken,
+}
+
+/// How far an application has taken a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It has taken so many bytes from the beginning on; over a connection, so many have come.
+    Bytes(u64),
+    /// It has all of it. Only now the call ends.
+    All,
+    /// The connection failed (STATE_SOCK): somebody else is asked.
+    Failed(Arc<str>),
 }
 
 /// The state of another member.
@@ -68,7 +113,7 @@ pub struct AnswerState {
 pub struct FetchedState {
     /// Who gave it.
     pub provider: Uuid,
-    /// What it gave.
+    /// What it gave; `None` also for a state that came in parts.
     pub state: Option<Bytes>,
     /// What it contains: of each sender, all ordered multicasts up to this number.
     pub contains: Vec<(Uuid, i64)>,
@@ -104,6 +149,11 @@ pub enum StateEnd {
     Withdrawn,
     /// The channel is closed.
     Closed,
+    /// The application took nothing of what had come.
+    NotTaken {
+        /// For so long.
+        after: Duration,
+    },
 }
 
 /// A member that was asked for its state.
@@ -111,6 +161,8 @@ pub enum StateEnd {
 pub struct StateAttempt {
     /// Who.
     pub provider: Uuid,
+    /// How many bytes of its state had come. They count for nothing.
+    pub bytes: u64,
     /// What became of it.
     pub outcome: StateOutcome,
 }
@@ -237,6 +289,44 @@ pub enum AppEvent {
         op: OpId,
         /// The state; `None` for the first member of a group.
         result: Result<Option<FetchedState>, StateFailure>,
+    },
+    /// `provider` begins to give its state in parts. What was told before of this call, by another
+    /// member, is void: the application begins anew too. Answered by [`Command::TakeState`].
+    StateBegins {
+        /// The call.
+        op: OpId,
+        /// Which attempt this is.
+        attempt: u64,
+        /// Who gives it.
+        provider: Uuid,
+        /// Where the state is to be read from (STATE_SOCK).
+        socket: Option<SocketAddr>,
+    },
+    /// The next bytes of the state that began last.
+    StatePart {
+        /// The call.
+        op: OpId,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// The provider has said that this is all. The call ends when the application has it.
+    StateEnds {
+        /// The call.
+        op: OpId,
+    },
+    /// So many bytes of the state for `request` have left.
+    StateSent {
+        /// The number of the request.
+        request: u64,
+        /// From the beginning of the state.
+        bytes: u64,
+    },
+    /// Nothing more is wanted for `request`.
+    StateAbandoned {
+        /// The number of the request.
+        request: u64,
+        /// Why, in words.
+        why: Arc<str>,
     },
     /// A synchronous send is about to wait for a member of another toolkit that has acknowledged
     /// nothing so far and may have no RSVP. Told once.

@@ -1,7 +1,7 @@
 //! What layers tell each other (events, in order, changing state) and ask each other (queries,
 //! answered at once by `&self`).
 
-use crate::app::{AnswerState, FetchState};
+use crate::app::{AnswerState, FetchState, TakeState};
 use crate::wire::PingData;
 use crate::{Digest, OpId, Pool, Uuid, View, ViewId};
 use alloc::collections::BTreeSet;
@@ -122,6 +122,8 @@ pub enum Event {
     FetchState(FetchState),
     /// Down, from the entry layer to state transfer: the application's answer to a request.
     AnswerState(AnswerState),
+    /// Down, from the entry layer to state transfer: how far the application has taken a state.
+    TakeState(TakeState),
     /// Down, from GMS at a merge: so much was sent by these members, whose windows go on where they
     /// are. What is missing of it is asked for.
     SentSoFar(Digest),

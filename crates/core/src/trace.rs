@@ -204,7 +204,8 @@ pub enum Trace {
     },
     /// State transfer.
     State {
-        /// "asked", "cut" (the application is asked), "sent", "refused", "received".
+        /// "asked", "cut" (the application is asked), "begins", "sent", "abandoned", "refused",
+        /// "received".
         what: &'static str,
         /// The other member.
         with: Uuid,

@@ -1,7 +1,7 @@
 //! The same verbs for programs without an executor: each call parks the thread until it is done.
 
 use crate::error::{CloseError, ConnectError, SendError};
-use crate::state::{State, StateError};
+use crate::state::{State, StateError, StateReader};
 use crate::{Address, ChannelBuilder, Event, Message, Sync, SyncOutcome, block_on};
 use std::time::Duration;
 
@@ -18,6 +18,17 @@ pub fn connect_with_state(
     timeout: Duration,
 ) -> Result<(Channel, Events, Option<State>), ConnectError> {
     let (ch, events, state) = block_on(builder.connect_with_state(cluster, timeout))?;
+    Ok((Channel(ch), Events(events), state))
+}
+
+/// Joins and reads the state of another member piece by piece, as
+/// [`ChannelBuilder::connect_with_state_stream`]; the pieces with `block_on(reader.next())`.
+pub fn connect_with_state_stream(
+    builder: ChannelBuilder,
+    cluster: &str,
+    timeout: Duration,
+) -> Result<(Channel, Events, StateReader), ConnectError> {
+    let (ch, events, state) = block_on(builder.connect_with_state_stream(cluster, timeout))?;
     Ok((Channel(ch), Events(events), state))
 }
 

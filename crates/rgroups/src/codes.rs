@@ -190,6 +190,18 @@ pub const ALL: &[Code] = &[
     code("RG0603", None, "the state did not come in time", "more time, or another member"),
     code("RG0604", None, "the state was asked of somebody who is no member", ""),
     code("RG0605", None, "a state is being fetched already", "wait for it"),
-    code("RG0606", None, "states need STATE_TRANSFER", "add it to the stack; the presets have it"),
+    code(
+        "RG0606",
+        None,
+        "states need STATE, STATE_SOCK or STATE_TRANSFER",
+        "add one to the stack; the presets have STATE_TRANSFER",
+    ),
     code("RG0607", None, "the channel was closed while a state was fetched", ""),
+    code(
+        "RG0608",
+        None,
+        "the application took nothing more of a state in parts",
+        "read the state to its end",
+    ),
+    code("RG0609", None, "the state that is being given is no longer wanted", "nothing"),
 ];

@@ -267,7 +267,9 @@ impl Events {
                 Item::State { cut, bytes } => {
                     // What follows was looked at in the stack.
                     self.cut = self.cut.take().filter(|c| c.number > cut);
-                    return Some(Happening::State(bytes));
+                    if let Some(bytes) = bytes {
+                        return Some(Happening::State(bytes));
+                    }
                 }
                 Item::Messages { from, messages } => {
                     self.from = from;
@@ -331,6 +333,8 @@ mod tests {
             cuts: crate::shared::Cuts::default(),
             claim: std::sync::Mutex::default(),
             sends_until: std::sync::atomic::AtomicU64::new(u64::MAX),
+            form: crate::state::Form::Whole,
+            acceptor: std::sync::Mutex::default(),
         };
         (poll, Events::new(Arc::new(Owner { shared: Arc::new(shared) })))
     }

@@ -8,7 +8,8 @@
 //! else of that line waits behind, which keeps the order of submission.
 
 use crate::Address;
-use crate::state::Fetched;
+use crate::state::{Inflow, Outlet};
+use bytes::Bytes;
 use mio::Waker;
 use rgroups_core::event::Room;
 use rgroups_core::{Command, OpId, SendResult, Uuid, app, wire};
@@ -50,10 +51,20 @@ pub(crate) enum Request {
         reply: Option<oneshot::Sender<SendResult>>,
     },
     Command(Command),
-    /// Fetch a state, and tell how it ended.
+    /// Fetch a state, and tell what comes and how it ended.
     FetchState {
         call: app::FetchState,
-        reply: oneshot::Sender<Fetched>,
+        told: Arc<Inflow>,
+    },
+    /// The reader of a state has it all; what it is, if the reader put it together.
+    TakeState {
+        take: app::TakeState,
+        whole: Option<Bytes>,
+    },
+    /// Begin to give our state, and tell how far it has left.
+    GiveState {
+        answer: app::AnswerState,
+        outlet: Arc<Outlet>,
     },
     /// Give our state, and tell when flow control has accepted it.
     AnswerState {

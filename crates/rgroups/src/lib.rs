@@ -78,7 +78,9 @@ pub use net::bind::{
 };
 pub use primacy::Primacy;
 pub use receiver::{Failed, Receiver};
-pub use state::{State, StateAttempt, StateError, StateResponder};
+pub use state::{
+    State, StateAttempt, StateError, StatePart, StateReader, StateResponder, StateWriter,
+};
 pub use stats::{Credit, Gauges, Heard, Inspection, SendWindow, Stability, Stats, Window};
 pub use view::{View, ViewDiff, ViewId};
 

@@ -32,10 +32,11 @@ pub(crate) enum Item {
     },
     /// Somebody asks for our state.
     StateRequested(StateResponder),
-    /// The state that was fetched belongs here; the number of its cut.
+    /// The state that was fetched belongs here; the number of its cut, and the state if it was
+    /// asked for as a whole.
     State {
         cut: u64,
-        bytes: Bytes,
+        bytes: Option<Bytes>,
     },
 }
 

@@ -2,12 +2,13 @@
 
 use crate::inbox::{Inbox, Line};
 use crate::outbox::Outbox;
-use crate::state::Cut;
+use crate::state::{Acceptor, Cut, Form};
 use crate::stats::{Gauges, Stats};
 use crate::{Address, View};
 use rgroups_core::protocols::primary::Minority;
 use rgroups_core::{Primacy, PrimaryClaim, Time, Uuid};
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -77,6 +78,20 @@ pub(crate) struct Shared {
     /// Until then sends may enter without asking the stack about the view, in nanoseconds of the
     /// clock.
     pub(crate) sends_until: AtomicU64,
+    /// How states travel, and the socket that others read ours from once one has asked.
+    pub(crate) form: Form,
+    pub(crate) acceptor: Mutex<Listening>,
+}
+
+/// The socket of STATE_SOCK.
+#[derive(Debug, Default)]
+pub(crate) enum Listening {
+    /// Nobody has asked.
+    #[default]
+    Not,
+    At(Arc<Acceptor>),
+    /// The channel has ended.
+    Ended,
 }
 
 /// What the state that was fetched last contains. The reader of events looks at the number only,
@@ -154,6 +169,32 @@ impl Shared {
             multicast_window: self.inbox.window(Line::Multicast).0,
             blocked_for: blocked.as_ref().map(|b| b.since.elapsed()),
             blocked_on: blocked.map(|b| b.by).unwrap_or_default(),
+        }
+    }
+
+    /// The socket that others read our state from; opened when first needed.
+    pub(crate) fn acceptor(
+        &self,
+        open: impl FnOnce() -> io::Result<Arc<Acceptor>>,
+    ) -> io::Result<Arc<Acceptor>> {
+        let mut listening = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*listening {
+            Listening::At(acceptor) => Ok(Arc::clone(acceptor)),
+            Listening::Ended => Err(io::Error::other("the channel is closed")),
+            Listening::Not => {
+                let acceptor = open()?;
+                *listening = Listening::At(Arc::clone(&acceptor));
+                Ok(acceptor)
+            }
+        }
+    }
+
+    /// No more connections for states.
+    pub(crate) fn stop_listening(&self) {
+        let mut listening = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Listening::At(acceptor) = std::mem::replace(&mut *listening, Listening::Ended) {
+            drop(listening);
+            acceptor.stop();
         }
     }
 

@@ -22,7 +22,7 @@ use crate::protocols::reliable::{
 };
 use crate::protocols::rsvp::{Rsvp, RsvpConfig};
 use crate::protocols::stable::{Stable, StableConfig};
-use crate::protocols::state::{StateTransfer, StateTransferConfig};
+use crate::protocols::state::{StateConfig, StateSockConfig, StateTransfer, StateTransferConfig};
 use crate::protocols::transport::{
     InProcessConfig, TcpConfig, Transport, TransportConfig, UdpConfig,
 };
@@ -139,6 +139,8 @@ protocols! {
     Frag2(Frag2Config) => Frag2,
     Rsvp(RsvpConfig) => Rsvp,
     StateTransfer(StateTransferConfig) => StateTransfer,
+    State(StateConfig) => StateTransfer,
+    StateSock(StateSockConfig) => StateTransfer,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,
 }

@@ -384,6 +384,7 @@ impl Protocol for Entry {
                 }
                 cx.raise(Dir::Down, Event::AnswerState(answer));
             }
+            Command::TakeState(take) => cx.raise(Dir::Down, Event::TakeState(take)),
             // The stack turns these into events and receipts itself.
             Command::Connect { .. } | Command::Disconnect | Command::Consumed(_) => {}
         }

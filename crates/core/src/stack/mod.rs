@@ -144,7 +144,8 @@ impl Stack {
             | Command::Cancel(_)
             | Command::FetchState(_)
             | Command::Flush { .. }
-            | Command::AnswerState(_)) => self.work.push(Work::Command(cmd)),
+            | Command::AnswerState(_)
+            | Command::TakeState(_)) => self.work.push(Work::Command(cmd)),
         }
         self.run(now);
     }

@@ -11,9 +11,8 @@ use crate::net::Net;
 use crate::outbox::Outbox;
 use crate::receiver::{self, Receiver};
 use crate::shared::{Clock, Cuts, Ended, Shared};
-use crate::state::{self, State};
+use crate::state::{Form, State, StateReader};
 use crate::{Address, tag};
-use rgroups_core::app::FetchState;
 use rgroups_core::node::{Node, NodeEnv};
 use rgroups_core::plan::{ProtocolConfig, StackPlan};
 use rgroups_core::{Command, Query, Uuid};
@@ -114,22 +113,32 @@ impl ChannelBuilder {
         cluster: &str,
         timeout: Duration,
     ) -> Result<(Channel, Events, Option<State>), ConnectError> {
+        let (channel, events, reader) = self.connect_with_state_stream(cluster, timeout).await?;
+        let state = reader.whole().await?;
+        Ok((channel, events, state))
+    }
+
+    /// As [`ChannelBuilder::connect_with_state`], for a state that is read piece by piece and may be
+    /// larger than memory ([`Channel::fetch_state_stream`]). Resolves with the first view, before
+    /// the state has come: read it to its end before the events.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the join up.
+    pub async fn connect_with_state_stream(
+        self,
+        cluster: &str,
+        timeout: Duration,
+    ) -> Result<(Channel, Events, StateReader), ConnectError> {
         let (member, owner, joined) = self.prepare(cluster)?;
-        let (reply, fetched) = oneshot::channel();
-        let make = |op| Request::FetchState { call: FetchState { op, from: None, timeout }, reply };
-        owner.shared.inbox.ask(make).ok_or(ConnectError::Closed)?;
+        // Asked before there is a view, so that nothing is delivered before the state.
+        let reader = StateReader::ask(&owner.shared, None, timeout)?;
         threads::spawn(member).map_err(ConnectError::System)?;
         let events = Events::new(Arc::clone(&owner));
         match joined.await {
-            Ok(Ok(())) => {}
-            Ok(Err(reason)) => {
-                return Err(ConnectError::Join { cluster: cluster.to_owned(), reason });
-            }
-            Err(_) => return Err(ConnectError::Closed),
+            Ok(Ok(())) => Ok((Channel::new(owner), events, reader)),
+            Ok(Err(reason)) => Err(ConnectError::Join { cluster: cluster.to_owned(), reason }),
+            Err(_) => Err(ConnectError::Closed),
         }
-        let fetched = fetched.await.map_err(|_| ConnectError::Closed)?;
-        let state = state::outcome(fetched, &owner.shared)?;
-        Ok((Channel::new(owner), events, state))
     }
 
     /// Callback style: joins, and calls `receiver` for everything that happens, on a thread of its
@@ -172,6 +181,7 @@ impl ChannelBuilder {
         let net = Net::bind(&self.config.net_plan(CONNECT_TIMEOUT)?)
             .map_err(|f| ConnectError::Bind { what: f.what, source: f.source })?;
         let physical = net.bound().transport;
+        let form = Form::of(&self.config, physical.ip())?;
         let env = NodeEnv { local, name: name.clone(), bound: net.bound(), seed, tracing: false };
         let node = Node::new(self.config.plan(), env)
             .map_err(|problems| crate::config::problems(&problems))?;
@@ -194,6 +204,8 @@ impl ChannelBuilder {
             cuts: Cuts::default(),
             claim: Mutex::default(),
             sends_until: AtomicU64::new(u64::MAX),
+            form,
+            acceptor: Mutex::default(),
         });
         let (join, joined) = oneshot::channel();
         let diagnostics = Diagnostics::start(&self.config, physical, &shared);

@@ -89,7 +89,7 @@ impl Channel {
         Self { owner, views }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }
 

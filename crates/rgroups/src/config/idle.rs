@@ -48,6 +48,7 @@ const RELIABLE: &[&str] = &["NAKACK2", "NAKACK4", "UNICAST3", "UNICAST4"];
 const NAKACKS: &[&str] = &["NAKACK2", "NAKACK4"];
 const UNICASTS: &[&str] = &["UNICAST3", "UNICAST4"];
 const GMS: &[&str] = &["GMS"];
+const STATES: &[&str] = &["STATE", "STATE_SOCK"];
 
 const ONE_THREAD: &str = "one thread drives a member, without pools";
 const TURNS: &str = "messages of one turn share a packet without a queue or a thread for it";
@@ -276,6 +277,13 @@ pub(super) const TABLE: &[Idle] = &[
         "it never closes for longer than a state is taken",
     ),
     idle(&["BARRIER"], "flush_timeout", Meaningless, ONE_THREAD),
+    idle(STATES, "pool_thread_keep_alive", Meaningless, "there is no pool; see max_pool"),
+    idle(
+        &["STATE_SOCK"],
+        "bind_interface",
+        Wanting(""),
+        "bind_addr takes the name of an interface too",
+    ),
 ];
 
 /// Attributes that have another name here.

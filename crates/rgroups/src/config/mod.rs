@@ -185,6 +185,26 @@ impl Config {
         Ok(self)
     }
 
+    /// With this protocol for states, in the place of the one there is: `STATE` (in parts, for states
+    /// of any size), `STATE_SOCK` (over a connection of its own) or `STATE_TRANSFER` (in one
+    /// message; what the presets have). All members of a cluster need the same one.
+    pub fn with_state_protocol(mut self, name: &str) -> Result<Self, ConfigError> {
+        const NAMES: [&str; 3] = ["STATE", "STATE_SOCK", "STATE_TRANSFER"];
+        let known = NAMES.into_iter().find(|n| n.eq_ignore_ascii_case(name));
+        let Some(config) = known.and_then(ProtocolConfig::named) else {
+            let suggestion =
+                rgroups_core::attributes::nearest(name, NAMES.into_iter()).map(str::to_owned);
+            return Err(ConfigError::UnknownProtocol { protocol: name.to_owned(), suggestion });
+        };
+        let old = self.plan.protocols.iter_mut().find(|p| NAMES.contains(&p.name()));
+        match old {
+            Some(old) if old.name() == config.name() => {}
+            Some(old) => *old = config,
+            None => self.plan.protocols.push(config),
+        }
+        Ok(self)
+    }
+
     /// The names of the protocols, from the bottom of the stack up.
     #[must_use]
     pub fn protocols(&self) -> Vec<&'static str> {
@@ -269,6 +289,12 @@ impl Config {
             })
             .collect();
         if mixed.is_empty() { Ok(Some(choice)) } else { Err(ConfigError::Stack(mixed).into()) }
+    }
+
+    /// The address that `asked` means, if it says anything.
+    pub(crate) fn place(&self, asked: Option<&BindAddr>) -> Result<Option<IpAddr>, ConnectError> {
+        let choice = asked.map(|asked| self.choose(Some(asked))).transpose()?;
+        Ok(choice.map(|c| bind::Place::from(&c).ip))
     }
 
     fn choose(&self, asked: Option<&BindAddr>) -> Result<BindChoice, ConnectError> {

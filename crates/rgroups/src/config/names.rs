@@ -49,7 +49,7 @@ const PASSIVE: [(&str, &str); 3] = [
 ];
 
 /// The other protocols of JGroups, and what serves the same purpose here.
-const OTHERS: [(&str, Option<&str>); 73] = [
+const OTHERS: [(&str, Option<&str>); 71] = [
     ("ASYM_ENCRYPT", None),
     ("AUTH", None),
     ("AZURE_PING", None),
@@ -114,8 +114,6 @@ const OTHERS: [(&str, Option<&str>); 73] = [
     ("SNIFF", None),
     ("SOS", None),
     ("SSL_KEY_EXCHANGE", None),
-    ("STATE", None),
-    ("STATE_SOCK", None),
     ("STOMP", None),
     ("SWIFT_PING", None),
     ("SYM_ENCRYPT", None),

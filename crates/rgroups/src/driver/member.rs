@@ -5,6 +5,7 @@ use super::calls::Calls;
 use super::complaints::Complaints;
 use super::patience::Patience;
 use super::report;
+use super::states::States;
 use super::waits::Waits;
 use crate::channel::LEAVE_TIMEOUT;
 use crate::diag::Diagnostics;
@@ -13,7 +14,7 @@ use crate::net::Net;
 use crate::net::faults::Faults;
 use crate::outbox::Item;
 use crate::shared::{Blocked, Ended, Shared};
-use crate::state::{Fetched, StateResponder};
+use crate::state::StateResponder;
 use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::node::{Node, RawEvent, RawOp};
@@ -21,7 +22,7 @@ use rgroups_core::{
     Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, PrimaryClaim, Query, SendResult,
     Time, Uuid,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -76,9 +77,7 @@ pub(crate) struct Member {
     complaints: Complaints,
     waits: Waits,
     busy: bool,
-    /// Calls for a state, and those that have ended.
-    fetches: HashMap<OpId, oneshot::Sender<Fetched>>,
-    fetched: Vec<(oneshot::Sender<Fetched>, Fetched)>,
+    states: States,
     /// What was last made known of the view.
     claim: Option<PrimaryClaim>,
 }
@@ -115,8 +114,7 @@ impl Member {
             complaints: Complaints::default(),
             waits: Waits::default(),
             busy: false,
-            fetches: HashMap::new(),
-            fetched: Vec::new(),
+            states: States::default(),
             claim: None,
         }
     }
@@ -165,11 +163,8 @@ impl Member {
         if !items.is_empty() {
             self.back.extend(self.shared.outbox.push(items));
         }
-        for (reply, fetched) in self.fetched.drain(..) {
-            // After the events, so that the caller finds them cut. Whoever no longer waits has
-            // withdrawn the call.
-            let _ = reply.send(fetched);
-        }
+        // After the events, so that the caller finds them cut.
+        self.states.reply();
         self.count(now);
         self.busy = taken.more || !self.back.is_empty();
         self.advance_phase(now);
@@ -211,9 +206,17 @@ impl Member {
                 }
             }
             Request::Command(command) => self.node.submit(now, command),
-            Request::FetchState { call, reply } => {
-                self.fetches.insert(call.op, reply);
+            Request::FetchState { call, told } => {
+                self.states.fetch(call.op, told);
                 self.node.submit(now, Command::FetchState(call));
+            }
+            Request::TakeState { take, whole } => {
+                self.states.taken(take.op, whole);
+                self.node.submit(now, Command::TakeState(take));
+            }
+            Request::GiveState { answer, outlet } => {
+                self.states.give(answer.request, &outlet);
+                self.node.submit(now, Command::AnswerState(answer));
             }
             Request::Flush { op, timeout, reply } => {
                 self.calls.open(op, Line::Free, Some(reply));
@@ -286,21 +289,16 @@ impl Member {
                 let responder = StateResponder::new(Arc::clone(&self.shared), request, by);
                 self.items.push(Item::StateRequested(responder));
             }
-            AppEvent::StateFetched { op, result } => self.state_fetched(op, result),
+            ev @ (AppEvent::StateBegins { .. }
+            | AppEvent::StatePart { .. }
+            | AppEvent::StateEnds { .. }
+            | AppEvent::StateFetched { .. }
+            | AppEvent::StateSent { .. }
+            | AppEvent::StateAbandoned { .. }) => {
+                self.items.extend(self.states.tell(&self.shared, ev));
+            }
             // An event that this crate does not know changes nothing here.
             _ => {}
-        }
-    }
-
-    /// What the application has not read and the state contains is not for it any more.
-    fn state_fetched(&mut self, op: OpId, result: Fetched) {
-        if let Ok(Some(f)) = &result {
-            let cut = self.shared.cuts.add(&f.contains);
-            let bytes = f.state.clone().unwrap_or_default();
-            self.items.push(Item::State { cut, bytes });
-        }
-        if let Some(reply) = self.fetches.remove(&op) {
-            self.fetched.push((reply, result));
         }
     }
 
@@ -491,7 +489,8 @@ impl Member {
         self.diagnostics = None;
         self.shared.inbox.shut();
         self.calls = Calls::default();
-        self.fetches.clear();
+        self.states.close();
+        self.shared.stop_listening();
         self.join = None;
         self.shared.outbox.end();
         self.shared.view.send_modify(|w| w.closed = true);

@@ -10,6 +10,7 @@ mod invoker;
 mod member;
 mod patience;
 mod report;
+mod states;
 pub(crate) mod threads;
 mod waits;
 

@@ -1,6 +1,6 @@
 //! A node of the cluster: the machine it runs on, and the process that runs there at the moment.
 
-use super::state::{Provision, Question};
+use super::state::{Piece, Provision, Question, Reading};
 use crate::agenda::Drift;
 use crate::connections::Life;
 use crate::history::MessageId;
@@ -52,9 +52,10 @@ pub(super) struct Process {
     pub(super) consumed: Vec<Consumed>,
     /// The multicasts that the application knows, in order.
     pub(super) contents: Vec<MessageId>,
+    pub(super) reading: Option<Reading>,
 }
 
-/// A message, or a question for the state, in the hands of the application.
+/// A message, a question for the state, or a piece of one, in the hands of the application.
 #[derive(Debug)]
 pub(super) struct Unread {
     pub(super) from: Uuid,
@@ -63,6 +64,14 @@ pub(super) struct Unread {
     pub(super) message: Option<MessageId>,
     pub(super) receipt: Vec<Consumed>,
     pub(super) question: Option<Question>,
+    pub(super) piece: Option<Piece>,
+}
+
+impl Unread {
+    /// Of `from`.
+    pub(super) fn nothing(from: Uuid) -> Self {
+        Self { from, bytes: 0, message: None, receipt: Vec::new(), question: None, piece: None }
+    }
 }
 
 impl Process {
@@ -82,6 +91,7 @@ impl Process {
             consumption_planned: false,
             consumed: Vec::new(),
             contents: Vec::new(),
+            reading: None,
         }
     }
 
@@ -105,7 +115,8 @@ impl Process {
     /// Bytes in the hands of the application, by sender.
     pub(super) fn unread_bytes(&self) -> Vec<(Uuid, u64)> {
         let mut by_sender: BTreeMap<Uuid, u64> = BTreeMap::new();
-        for u in &self.unread {
+        // Pieces of a state have a limit of their own.
+        for u in self.unread.iter().filter(|u| u.piece.is_none()) {
             *by_sender.entry(u.from).or_default() += u.bytes;
         }
         by_sender.into_iter().collect()

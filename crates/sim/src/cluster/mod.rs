@@ -147,6 +147,8 @@ pub struct Cluster {
     standing_still: u32,
     halted: bool,
     busy: u64,
+    /// Bytes in every state that mean nothing.
+    padding: usize,
 }
 
 /// More happenings than this at one moment are a livelock.
@@ -174,6 +176,7 @@ impl Cluster {
             standing_still: 0,
             halted: false,
             busy: 0,
+            padding: 0,
             settings,
         }
     }

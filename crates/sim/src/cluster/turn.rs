@@ -178,6 +178,12 @@ impl Cluster {
                 self.state_fetched(life, result);
                 return None;
             }
+            AppEvent::StateBegins { .. }
+            | AppEvent::StatePart { .. }
+            | AppEvent::StateEnds { .. } => {
+                self.state_piece(life, event);
+                return None;
+            }
             // Events that were added to the core later concern services that are not simulated.
             _ => return None,
         };
@@ -205,11 +211,10 @@ impl Cluster {
             self.record(Some(life), what);
             let single = Delivery { from, multicast, messages: vec![m] };
             let unread = Unread {
-                from,
                 bytes: bytes.len() as u64,
                 message: named.filter(|_| sound),
                 receipt: single.consumed(),
-                question: None,
+                ..Unread::nothing(from)
             };
             if let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) {
                 if let (true, Some(id)) = (multicast, payload::read(&bytes)) {

@@ -4,15 +4,21 @@
 //! nobody is left. Between its question and the end it holds back what arrives, so the application
 //! sees nothing that might be in the state too. An answer that is older than what the application
 //! has already been given would lose messages: then the same member is asked again.
+//!
+//! A state that comes in parts ends when the application has all of it ([`super::receive`]). If its
+//! provider leaves, refuses or says nothing more, the next member is asked and everything begins
+//! anew, because the state of another member has another cut.
 
+use super::dialect::{Dialect, Said};
 use super::held::{Held, Item};
-use super::{FETCH, StateTransfer, message, own_digest};
+use super::incoming::Incoming;
+use super::{FETCH, StateTransfer, own_digest};
 use crate::app::{FetchState, FetchedState, StateAttempt, StateEnd, StateFailure, StateOutcome};
-use crate::wire::header::{StateTransferHeader, StateTransferKind};
+use crate::wire::header::StreamingKind;
 use crate::wire::{Body, Exception, Flags, Reader};
 use crate::{
-    Answer, Batch, Consumed, Cx, Digest, Dir, DropReason, Event, Flow, Message, OpId, Query, Time,
-    Trace, Uuid, View, tag,
+    Batch, Consumed, Cx, Digest, Dir, DropReason, Event, Flow, Message, OpId, Time, Trace, Uuid,
+    View, tag,
 };
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -25,8 +31,6 @@ pub(super) use super::held::Contained;
 /// again: it is behind by what is on its way to it.
 const PATIENCE: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// JGroups' default of BARRIER.max_close_time, for stacks without BARRIER.
-const LONGEST: Duration = Duration::from_secs(60);
 /// So much of what a peer says about its failure is kept.
 const MOST_WORDS: usize = 400;
 
@@ -44,23 +48,36 @@ pub(super) enum Fetch {
 /// A running call.
 #[derive(Debug)]
 pub(super) struct Asking {
-    call: FetchState,
+    pub(super) call: FetchState,
     /// When it is over, and how long that was from the start.
-    until: Time,
-    lasts: Duration,
+    pub(super) until: Time,
+    pub(super) lasts: Duration,
     /// What the application had been given at the start.
     had: Digest,
-    step: Step,
+    pub(super) step: Step,
     tried: Vec<StateAttempt>,
-    held: Held,
+    pub(super) held: Held,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Step {
+#[derive(Debug)]
+pub(super) enum Step {
     /// Somebody is asked soon: this member again, or the first one.
     Pausing { again: Option<Uuid>, until: Time },
     /// This member is to answer.
-    Asked(Uuid),
+    Asked { provider: Uuid, since: Time },
+    /// It gives its state in parts.
+    Receiving(Incoming),
+}
+
+impl Step {
+    /// Who is asked, or gives.
+    fn provider(&self) -> Option<Uuid> {
+        match self {
+            Step::Pausing { again, .. } => *again,
+            Step::Asked { provider, .. } => Some(*provider),
+            Step::Receiving(incoming) => Some(incoming.provider),
+        }
+    }
 }
 
 impl Fetch {
@@ -74,12 +91,22 @@ impl Fetch {
 
 impl Asking {
     fn asked(&self, m: Uuid) -> bool {
-        let now = matches!(self.step, Step::Asked(p) if p == m);
+        let now = matches!(self.step, Step::Asked { provider, .. } if provider == m);
         now || self.tried.iter().any(|t| t.provider == m)
     }
 
-    fn note(&mut self, provider: Uuid, outcome: StateOutcome) {
-        self.tried.push(StateAttempt { provider, outcome });
+    pub(super) fn note(&mut self, provider: Uuid, outcome: StateOutcome) {
+        let bytes = match &self.step {
+            Step::Receiving(i) if i.provider == provider => i.arrived(),
+            Step::Receiving(_) | Step::Asked { .. } | Step::Pausing { .. } => 0,
+        };
+        self.tried.push(StateAttempt { provider, bytes, outcome });
+    }
+
+    /// Whether somebody is left who could be asked instead of `provider`.
+    pub(super) fn has_other(&self, provider: Uuid, cx: &Cx<'_>) -> bool {
+        let other = |m: &Uuid| *m != provider && *m != cx.local() && !self.asked(*m);
+        self.call.from.is_none() && cx.group().members().iter().any(other)
     }
 
     /// Whether `theirs` lacks something that the application has been given.
@@ -116,9 +143,10 @@ impl StateTransfer {
 
     /// From here on the application is given nothing but the state.
     fn start(&mut self, call: FetchState, cx: &mut Cx<'_>) {
-        let longest = match cx.ask_below(&Query::Barrier) {
-            Some(Answer::Barrier { longest, .. }) => longest,
-            _ => LONGEST,
+        // A state in parts may take longer, as long as it moves.
+        let longest = match self.settings.dialect {
+            Dialect::Whole => self.longest(cx),
+            Dialect::Streamed | Dialect::Socket => Duration::ZERO,
         };
         let lasts = if longest.is_zero() { call.timeout } else { call.timeout.min(longest) };
         let until = cx.now + lasts;
@@ -135,7 +163,7 @@ impl StateTransfer {
     }
 
     /// Asks whoever comes next, if anybody does.
-    fn ask_next(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn ask_next(&mut self, cx: &mut Cx<'_>) {
         let Fetch::Asking(a) = &self.fetch else { return };
         let local = cx.local();
         let next = match a.call.from {
@@ -156,47 +184,58 @@ impl StateTransfer {
 
     fn ask(&mut self, provider: Uuid, cx: &mut Cx<'_>) {
         let Fetch::Asking(a) = &mut self.fetch else { return };
-        a.step = Step::Asked(provider);
-        cx.arm(FETCH, a.until);
+        a.step = Step::Asked { provider, since: cx.now };
+        self.attempts += 1;
         self.counters.requests_sent += 1;
         cx.trace(|| Trace::State { what: "asked", with: provider });
         // A member of this toolkit waits until it has what we have.
         let had = tag::is_rgroups(provider).then_some(&a.had);
-        let mut m = message(provider, StateTransferKind::Request, had, Body::Empty);
+        let dialect = self.settings.dialect;
+        let mut m = dialect.message(provider, StreamingKind::Request, had, None, Body::Empty);
         m.flags |= Flags::DONT_BUNDLE | Flags::OOB | Flags::SKIP_BARRIER;
         cx.send_down(m);
+        self.look_again(cx);
     }
 
     pub(super) fn fetch_timer(&mut self, cx: &mut Cx<'_>) {
         let Fetch::Asking(a) = &mut self.fetch else { return };
         if cx.now >= a.until {
-            if let Step::Asked(provider) = a.step {
-                a.note(provider, StateOutcome::Unanswered);
-            }
             let after = a.lasts;
-            return self.end_fetch(StateEnd::TimedOut { after }, cx);
+            return self.time_is_over(StateEnd::TimedOut { after }, cx);
         }
-        match a.step {
-            Step::Asked(_) => cx.arm(FETCH, a.until),
-            Step::Pausing { until, .. } if cx.now < until => cx.arm(FETCH, until.min(a.until)),
-            Step::Pausing { again: Some(p), .. } if cx.is_member(p) => self.ask(p, cx),
-            Step::Pausing { .. } => self.ask_next(cx),
+        match &a.step {
+            Step::Asked { .. } | Step::Receiving(_) => self.look_at_provider(cx),
+            Step::Pausing { until, .. } if cx.now < *until => self.look_again(cx),
+            Step::Pausing { again, .. } => match again.filter(|p| cx.is_member(*p)) {
+                Some(p) => self.ask(p, cx),
+                None => self.ask_next(cx),
+            },
         }
     }
 
+    pub(super) fn time_is_over(&mut self, end: StateEnd, cx: &mut Cx<'_>) {
+        let Fetch::Asking(a) = &mut self.fetch else { return };
+        if let Step::Asked { provider, .. } | Step::Receiving(Incoming { provider, .. }) = a.step {
+            a.note(provider, StateOutcome::Unanswered);
+        }
+        self.end_fetch(end, cx);
+    }
+
     /// STATE_RSP.
-    pub(super) fn answered(
-        &mut self,
-        src: Uuid,
-        h: &StateTransferHeader,
-        m: &Message,
-        cx: &mut Cx<'_>,
-    ) {
-        let Fetch::Asking(a) = &mut self.fetch else {
-            return cx.drop_from_peer(DropReason::Stale, Some(src));
+    pub(super) fn answered(&mut self, src: Uuid, h: &Said, m: &Message, cx: &mut Cx<'_>) {
+        let expected = match (&self.fetch, self.settings.dialect) {
+            (Fetch::Idle | Fetch::Waiting(_), _) => false,
+            (Fetch::Asking(a), Dialect::Whole) => a.asked(src),
+            // Of a member that was asked before the parts would be mixed with those of another.
+            (Fetch::Asking(a), Dialect::Streamed | Dialect::Socket) => {
+                matches!(a.step, Step::Asked { provider, .. } if provider == src)
+            }
         };
-        if !a.asked(src) {
-            return cx.drop_from_peer(DropReason::Stale, Some(src));
+        let Fetch::Asking(a) = &mut self.fetch else {
+            return self.not_wanted(src, cx);
+        };
+        if !expected {
+            return self.not_wanted(src, cx);
         }
         let Some(digest) = h.digest.as_ref().and_then(Digest::from_wire) else {
             return self.no_state_from(src, "its answer does not say what it contains".into(), cx);
@@ -204,13 +243,27 @@ impl StateTransfer {
         if a.is_ahead_of(&digest, cx) {
             return self.behind(src, cx);
         }
+        if self.settings.dialect != Dialect::Whole {
+            return self.state_begins(src, digest, h.socket, cx);
+        }
+        let state = m.body.as_bytes().cloned();
+        self.fetched(src, &digest, state, cx);
+    }
+
+    /// The state is here, all of it.
+    pub(super) fn fetched(
+        &mut self,
+        src: Uuid,
+        digest: &Digest,
+        state: Option<bytes::Bytes>,
+        cx: &mut Cx<'_>,
+    ) {
         let Fetch::Asking(a) = core::mem::replace(&mut self.fetch, Fetch::Idle) else { return };
         cx.disarm(FETCH);
         self.counters.states_received += 1;
         cx.trace(|| Trace::State { what: "received", with: src });
         let contains: Vec<(Uuid, i64)> = digest.iter().map(|(m, p)| (m, p.delivered)).collect();
         self.contained.set(contains.iter().copied());
-        let state = m.body.as_bytes().cloned();
         let fetched = FetchedState { provider: src, state, contains };
         cx.answer_fetch(a.call.op, Ok(Some(fetched)));
         self.release(a.held, cx);
@@ -221,7 +274,7 @@ impl StateTransfer {
         let same = |t: &&StateAttempt| t.provider == src && t.outcome == StateOutcome::Behind;
         let often = a.tried.iter().filter(same).count() >= PATIENCE;
         a.note(src, StateOutcome::Behind);
-        if !matches!(a.step, Step::Asked(p) if p == src) {
+        if !matches!(a.step, Step::Asked { provider, .. } if provider == src) {
             return;
         }
         if often {
@@ -237,15 +290,18 @@ impl StateTransfer {
         self.no_state_from(src, words(m), cx);
     }
 
-    fn no_state_from(&mut self, src: Uuid, why: Arc<str>, cx: &mut Cx<'_>) {
+    pub(super) fn no_state_from(&mut self, src: Uuid, why: Arc<str>, cx: &mut Cx<'_>) {
         let Fetch::Asking(a) = &mut self.fetch else {
             return cx.drop_from_peer(DropReason::Stale, Some(src));
         };
-        if !matches!(a.step, Step::Asked(p) if p == src) {
-            return cx.drop_from_peer(DropReason::Stale, Some(src));
+        match &a.step {
+            Step::Asked { provider: p, .. } if *p == src => {}
+            Step::Receiving(i) if i.provider == src => {}
+            Step::Asked { .. } | Step::Receiving(_) | Step::Pausing { .. } => {
+                return cx.drop_from_peer(DropReason::Stale, Some(src));
+            }
         }
-        a.note(src, StateOutcome::Refused(why));
-        self.ask_next(cx);
+        self.ask_another(StateOutcome::Refused(why), cx);
     }
 
     /// A view: it waits with the messages, and may be without the member that is asked.
@@ -264,20 +320,27 @@ impl StateTransfer {
             }
             Fetch::Asking(a) => {
                 a.held.view(Arc::clone(view));
-                let gone = match a.step {
-                    Step::Asked(p) | Step::Pausing { again: Some(p), .. } => {
-                        Some(p).filter(|p| !view.contains(*p))
-                    }
-                    Step::Pausing { again: None, .. } => None,
-                };
-                if let Some(p) = gone {
-                    a.note(p, StateOutcome::Left);
-                    a.step = Step::Pausing { again: None, until: cx.now };
-                    self.ask_next(cx);
+                let gone = a.step.provider().is_some_and(|p| !view.contains(p));
+                // Once the state is here in full, whoever gave it may go.
+                let needed = !matches!(&a.step, Step::Receiving(i) if i.sent_all);
+                if gone && needed {
+                    self.ask_another(StateOutcome::Left, cx);
                 }
                 Flow::Stop
             }
         }
+    }
+
+    /// Who was asked gives no state: the next one is asked.
+    pub(super) fn ask_another(&mut self, outcome: StateOutcome, cx: &mut Cx<'_>) {
+        let Fetch::Asking(a) = &mut self.fetch else { return };
+        if let Some(p) = a.step.provider() {
+            a.note(p, outcome);
+        }
+        let pausing = Step::Pausing { again: None, until: cx.now };
+        let step = core::mem::replace(&mut a.step, pausing);
+        self.give_up(step, cx);
+        self.ask_next(cx);
     }
 
     /// The caller no longer waits.
@@ -311,6 +374,7 @@ impl StateTransfer {
                 cx.answer_fetch(call.op, Err(StateFailure { end, tried: Vec::new() }));
             }
             Fetch::Asking(a) => {
+                self.give_up(a.step, cx);
                 cx.answer_fetch(a.call.op, Err(StateFailure { end, tried: a.tried }));
                 self.release(a.held, cx);
             }
@@ -325,7 +389,7 @@ impl StateTransfer {
         let src = batch.src;
         let mut taken = batch.like();
         batch.take_all().into_iter().for_each(|m| taken.push(m));
-        for m in a.held.messages(taken, self.config.max_held_bytes.0) {
+        for m in a.held.messages(taken, self.settings.max_held_bytes) {
             cx.drop_from_peer(DropReason::OverLimit, Some(src));
             cx.settle(Consumed::one(src, m.receipt));
         }

@@ -1,4 +1,4 @@
-//! STATE_TRANSFER: the application's state in one message (WIRE §21.1).
+//! State transfer: STATE_TRANSFER, STATE and STATE_SOCK (WIRE §21).
 //!
 //! A member that is asked *cuts* its history: at the end of a turn it takes the digest of what was
 //! delivered and puts the request into the application's queue, so that the application has seen
@@ -8,40 +8,46 @@
 //! nothing has to be sent again, and the cut is exact for ordered multicasts. Out-of-band multicasts
 //! have no place in the order: the state may contain one that arrives all the same.
 //!
+//! The state travels in one message (STATE_TRANSFER), in parts of which no more are on their way
+//! than the reader has room for (STATE: [`outgoing`], [`receive`]), or over a connection that the
+//! applications' side opens and reads (STATE_SOCK).
+//!
 //! JGroups members are served and asked in the same way; they replace their windows by the digest.
 
+mod config;
+mod dialect;
 mod fetch;
 mod held;
+mod incoming;
+mod outgoing;
+mod receive;
+mod room;
 mod serve;
 
+pub use self::config::{StateConfig, StateSettings, StateSockConfig, StateTransferConfig};
+
+use self::dialect::Dialect;
 use self::fetch::Fetch;
+use self::room::RoomPayload;
 use self::serve::Serving;
 use crate::app::StateEnd;
-use crate::attributes::ByteSize;
 use crate::batch::Marks;
 use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
-use crate::wire::header::{StateTransferHeader, StateTransferKind};
-use crate::wire::{self, Header, ProtId};
+use crate::wire::header::StreamingKind;
+use crate::wire::{self, Flags};
 use crate::{
     Answer, Batch, Consumed, Cx, Digest, Dir, DropReason, Event, Flow, Group, Message, Query,
     SendRefusal, TimerKey, Uuid,
 };
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-crate::attributes! {
-    /// Settings of STATE_TRANSFER (`org.jgroups.protocols.pbcast.STATE_TRANSFER`).
-    pub struct StateTransferConfig for "STATE_TRANSFER" {
-        /// How many bytes of multicasts without flow control may wait for a state; more are dropped.
-        /// Those with flow control wait at their senders. Default 16M. Not in JGroups.
-        max_held_bytes: ByteSize = ByteSize(16_000_000),
-    }
-}
+use core::net::SocketAddr;
 
 /// The wait of [`fetch`] is over.
 const FETCH: TimerKey = TimerKey(0);
 /// The wait of [`serve`] is over.
 const FLUSH: TimerKey = TimerKey(1);
+/// Somebody who reads a state may have been silent for too long.
+const STREAMS: TimerKey = TimerKey(2);
 
 /// Lengths on the wire are 32-bit and signed; the rest is for headers.
 const LARGEST: u64 = i32::MAX as u64 - 1_000_000;
@@ -49,8 +55,10 @@ const LARGEST: u64 = i32::MAX as u64 - 1_000_000;
 /// The layer. See the module documentation.
 #[derive(Debug)]
 pub struct StateTransfer {
-    config: StateTransferConfig,
+    settings: StateSettings,
     fetch: Fetch,
+    /// How often a member was asked for a state.
+    attempts: u64,
     /// What the last state contains and may still arrive.
     contained: fetch::Contained,
     serving: Serving,
@@ -65,15 +73,18 @@ struct Counters {
     states_received: u64,
     refused: u64,
     left_out: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
 }
 
 impl StateTransfer {
-    /// With these settings.
+    /// With the settings of one of the three protocols.
     #[must_use]
-    pub fn new(config: StateTransferConfig) -> Self {
+    pub fn new(config: impl Into<StateSettings>) -> Self {
         Self {
-            config,
+            settings: config.into(),
             fetch: Fetch::Idle,
+            attempts: 0,
             contained: fetch::Contained::default(),
             serving: Serving::default(),
             counters: Counters::default(),
@@ -83,8 +94,9 @@ impl StateTransfer {
     /// Takes the messages of this layer out of a batch.
     fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let src = batch.src;
+        let id = self.settings.dialect.id();
         let mut taken = Vec::new();
-        batch.retain(|m| match m.headers.remove(ProtId::STATE_TRANSFER) {
+        batch.retain(|m| match m.headers.remove(id) {
             None => true,
             Some(header) => {
                 taken.push((header, core::mem::take(m)));
@@ -92,35 +104,62 @@ impl StateTransfer {
             }
         });
         for (header, m) in taken {
-            cx.settle(Consumed::one(src, m.receipt));
-            let Header::StateTransfer(h) = header else {
+            let Some(said) = self.settings.dialect.read(header) else {
+                cx.settle(Consumed::one(src, m.receipt));
                 cx.drop_from_peer(DropReason::Malformed, Some(src));
                 continue;
             };
-            match h.kind {
-                StateTransferKind::Request => self.requested(src, &h, cx),
-                StateTransferKind::Response => self.answered(src, &h, &m, cx),
-                StateTransferKind::Failure => self.refused(src, &m, cx),
+            if said.kind == StreamingKind::Part && !m.has(Flags::NO_RELIABILITY) {
+                // Whoever takes a part settles it.
+                self.part(src, &m, cx);
+                continue;
+            }
+            cx.settle(Consumed::one(src, m.receipt));
+            match said.kind {
+                StreamingKind::Request => self.requested(src, &said, cx),
+                StreamingKind::Response => self.answered(src, &said, &m, cx),
+                StreamingKind::Part => match RoomPayload::read(&m) {
+                    Some(room) => self.told_room(src, room, cx),
+                    None => cx.drop_from_peer(DropReason::Malformed, Some(src)),
+                },
+                StreamingKind::Eof => self.all_sent(src, cx),
+                StreamingKind::Failure => self.refused(src, &m, cx),
             }
         }
+    }
+
+    fn message(
+        &self,
+        to: Uuid,
+        kind: StreamingKind,
+        digest: Option<&Digest>,
+        socket: Option<SocketAddr>,
+        body: wire::Body,
+    ) -> Message {
+        self.settings.dialect.message(to, kind, digest, socket, body)
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) {
         self.end_fetch(StateEnd::Closed, cx);
         self.contained.clear();
+        let open: Vec<Uuid> = self.serving.open.keys().copied().collect();
+        for to in open {
+            self.abandon(to, "the channel is closed", cx);
+        }
         for token in self.serving.close() {
             cx.resolve(token, Err(SendRefusal::Closed));
         }
-        cx.disarm(FETCH);
-        cx.disarm(FLUSH);
+        for timer in [FETCH, FLUSH, STREAMS] {
+            cx.disarm(timer);
+        }
     }
 }
 
 impl Protocol for StateTransfer {
     fn spec(&self) -> Spec {
         Spec {
-            name: "STATE_TRANSFER",
-            id: Some(ProtId::STATE_TRANSFER),
+            name: self.settings.dialect.name(),
+            id: Some(self.settings.dialect.id()),
             interests: Interests {
                 up: Traffic::Multicast,
                 events: true,
@@ -142,7 +181,7 @@ impl Protocol for StateTransfer {
     }
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        if batch.marks().meets(Marks::of(ProtId::STATE_TRANSFER)) {
+        if batch.marks().meets(Marks::of(self.settings.dialect.id())) {
             self.receive(batch, cx);
         }
         if batch.multicast {
@@ -160,13 +199,19 @@ impl Protocol for StateTransfer {
                 self.answer_request(a, cx);
                 Flow::Stop
             }
+            (Dir::Down, Event::TakeState(t)) => {
+                self.take(t, cx);
+                Flow::Stop
+            }
             (Dir::Down, Event::Withdraw { op, .. }) => self.withdraw_fetch(*op, cx),
             (Dir::Down, Event::Disconnect) => {
                 self.close(cx);
                 Flow::Pass
             }
             (Dir::Up, Event::View(view)) => {
-                self.serving.view(view);
+                for gone in self.serving.gone(view) {
+                    self.abandon(gone, "the other member has left", cx);
+                }
                 self.fetch_in_view(view, cx)
             }
             _ => Flow::Pass,
@@ -174,9 +219,11 @@ impl Protocol for StateTransfer {
     }
 
     fn on_timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) {
-        // FLUSH only makes sure that there is a turn, which ends with a look at the requests.
-        if key == FETCH {
-            self.fetch_timer(cx);
+        match key {
+            FETCH => self.fetch_timer(cx),
+            STREAMS => self.watch_streams(cx),
+            // FLUSH only makes sure that there is a turn, which ends with a look at the requests.
+            _ => {}
         }
     }
 
@@ -192,7 +239,10 @@ impl Protocol for StateTransfer {
 
     fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
         match q {
-            Query::StateLimit => Some(Answer::Bytes(LARGEST)),
+            Query::StateLimit => Some(Answer::Bytes(match self.settings.dialect {
+                Dialect::Whole => LARGEST,
+                Dialect::Streamed | Dialect::Socket => u64::MAX,
+            })),
             _ => None,
         }
     }
@@ -205,21 +255,13 @@ impl Protocol for StateTransfer {
         out("states_received", c.states_received);
         out("state_reqs_refused", c.refused);
         out("messages_left_out", c.left_out);
+        if self.settings.dialect != Dialect::Whole {
+            out("num_bytes_sent", c.bytes_sent);
+            out("num_bytes_received", c.bytes_received);
+        }
         out("open_requests", self.serving.len() as u64);
         out("held_messages", self.fetch.held_messages());
     }
-}
-
-/// A message of this layer.
-fn message(
-    to: Uuid,
-    kind: StateTransferKind,
-    digest: Option<&Digest>,
-    body: wire::Body,
-) -> Message {
-    let digest = digest.map(Digest::to_wire);
-    let header = Header::StateTransfer(Box::new(StateTransferHeader { kind, digest }));
-    wire::Message::unicast(to, body).with_header(ProtId::STATE_TRANSFER, header).into()
 }
 
 /// What this member has delivered.
@@ -230,5 +272,7 @@ fn own_digest(cx: &Cx<'_>) -> Digest {
     }
 }
 
+#[cfg(test)]
+mod stream_tests;
 #[cfg(test)]
 mod tests;

@@ -4,11 +4,14 @@
 //! large multicasts that had arrived in part by then are complete: the asking member may have
 //! joined in the middle of one and can never put it together, so the state must contain it. Both
 //! waits end by time. Then the history is cut and the application asked. Several members are served
-//! side by side, each with a cut of its own; of one member there is one request.
+//! side by side, each with a cut of its own; of one member there is one request. A state in parts
+//! leaves as [`super::outgoing`] says.
 
-use super::{FLUSH, LARGEST, StateTransfer, message, own_digest};
-use crate::app::AnswerState;
-use crate::wire::header::{StateTransferHeader, StateTransferKind};
+use super::dialect::{Dialect, Said};
+use super::outgoing::{Outgoing, PART, exempt};
+use super::{FLUSH, LARGEST, StateTransfer, own_digest};
+use crate::app::{AnswerState, StateAnswer};
+use crate::wire::header::StreamingKind;
 use crate::wire::{Body, Exception};
 use crate::{
     Answer, AppEvent, Cx, Digest, Dir, DropReason, Event, Query, SendRefusal, SendToken, Time,
@@ -18,7 +21,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use core::time::Duration;
 
 /// JGroups' default of BARRIER.flush_timeout, for stacks without BARRIER.
@@ -31,14 +34,16 @@ const UNSTABLE_AFTER: Duration = Duration::from_secs(1);
 /// Who is being served.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
-    open: BTreeMap<Uuid, Step>,
+    pub(super) open: BTreeMap<Uuid, Step>,
+    /// The last attempt that each reader has spoken of.
+    pub(super) attempts: BTreeMap<Uuid, u64>,
     /// States that flow control has not admitted yet: for whom, and who waits for it.
     sending: BTreeMap<u64, (Uuid, Option<SendToken>)>,
     last_request: u64,
 }
 
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     /// The cut has to wait, at most until then.
     Waiting {
         /// What the asking member had.
@@ -49,6 +54,8 @@ enum Step {
     },
     /// The application was asked.
     Asked { request: u64, digest: Digest },
+    /// Its state is on the way in parts.
+    Giving(Outgoing),
 }
 
 impl Serving {
@@ -56,26 +63,38 @@ impl Serving {
         self.open.len()
     }
 
-    pub(super) fn view(&mut self, view: &View) {
-        self.open.retain(|m, _| view.contains(*m));
+    /// How many states the application is making.
+    fn in_the_making(&self) -> usize {
+        self.open.values().filter(|s| !matches!(s, Step::Waiting { .. })).count()
     }
 
+    /// Who is served and has left.
+    pub(super) fn gone(&mut self, view: &View) -> Vec<Uuid> {
+        self.attempts.retain(|m, _| view.contains(*m));
+        self.open.keys().copied().filter(|m| !view.contains(*m)).collect()
+    }
+
+    /// The answers that flow control has not admitted are answered no more.
     pub(super) fn close(&mut self) -> Vec<SendToken> {
-        let sending = core::mem::take(self).sending;
+        let sending = core::mem::take(&mut self.sending);
+        self.attempts.clear();
         sending.into_values().filter_map(|(_, token)| token).collect()
     }
 }
 
 impl StateTransfer {
     /// STATE_REQ.
-    pub(super) fn requested(&mut self, src: Uuid, h: &StateTransferHeader, cx: &mut Cx<'_>) {
+    pub(super) fn requested(&mut self, src: Uuid, h: &Said, cx: &mut Cx<'_>) {
         if !cx.is_member(src) || src == cx.local() {
             return cx.drop_from_peer(DropReason::NotAMember, Some(src));
         }
         self.counters.requests_received += 1;
-        if matches!(self.serving.open.get(&src), Some(Step::Asked { .. })) {
+        match self.serving.open.get(&src) {
             // The answer is on its way; should it be too old for the other, it asks again.
-            return;
+            Some(Step::Asked { .. }) => return,
+            // It has begun anew.
+            Some(Step::Giving(_)) => self.abandon(src, "it is asked for anew", cx),
+            Some(Step::Waiting { .. }) | None => {}
         }
         let flush = match cx.ask_below(&Query::Barrier) {
             Some(Answer::Barrier { flush, .. }) => flush,
@@ -100,12 +119,18 @@ impl StateTransfer {
             _ => BTreeSet::new(),
         };
         let mut next: Option<Time> = None;
+        let mut places = self.settings.max_pool.saturating_sub(self.serving.in_the_making());
         for (requester, step) in &mut self.serving.open {
             let Step::Waiting { wanted, awaited, until } = step else { continue };
             if cx.now < *until && !may_cut(*requester, wanted, awaited, &delivered, &half, cx) {
                 next = Some(next.map_or(*until, |n| n.min(*until)));
                 continue;
             }
+            if places == 0 {
+                // It has its turn when another one is done.
+                continue;
+            }
+            places -= 1;
             self.serving.last_request += 1;
             let request = self.serving.last_request;
             if !tag::is_rgroups(*requester) {
@@ -122,36 +147,80 @@ impl StateTransfer {
         }
     }
 
-    /// The application has an answer.
+    /// The application has an answer, or a part of one.
     pub(super) fn answer_request(&mut self, a: &AnswerState, cx: &mut Cx<'_>) {
         let token = a.op.map(|op| cx.app_token(op));
-        let asked = match self.serving.open.get(&a.to) {
-            Some(Step::Asked { request, .. }) => *request == a.request,
-            Some(Step::Waiting { .. }) | None => false,
-        };
-        let step = if asked { self.serving.open.remove(&a.to) } else { None };
-        let Some(Step::Asked { request, digest }) = step else {
-            if let Some(token) = token {
-                cx.resolve(token, Err(SendRefusal::NotMember(a.to)));
+        let dialect = self.settings.dialect;
+        let begun = match self.serving.open.get(&a.to) {
+            Some(Step::Asked { request, .. }) if *request == a.request => false,
+            Some(Step::Giving(out)) if out.request == a.request => true,
+            Some(Step::Asked { .. } | Step::Giving(_) | Step::Waiting { .. }) | None => {
+                return self.too_late(a, token, cx);
             }
-            return;
         };
-        let state = match &a.state {
-            Ok(state) => state.clone(),
-            Err(why) => {
+        match (&a.answer, dialect, begun) {
+            (StateAnswer::Refused(why), ..) => {
                 self.refuse(a.to, why, cx);
+                self.serving.open.remove(&a.to);
                 if let Some(token) = token {
                     cx.resolve(token, Ok(()));
                 }
-                return;
             }
-        };
-        let size = state.as_ref().map_or(0, |s| s.len() as u64);
+            (StateAnswer::Whole(state), Dialect::Whole, false) => {
+                self.give_whole(a, state.as_ref(), token, cx);
+            }
+            (StateAnswer::Whole(state), Dialect::Streamed, false) => {
+                self.begin_stream(a.to, None, true, cx);
+                self.give_part(a.to, &state.clone().unwrap_or_default(), cx);
+                self.give_end(a.to, token, cx);
+            }
+            (StateAnswer::Begins { socket }, Dialect::Streamed | Dialect::Socket, false) => {
+                self.begin_stream(a.to, *socket, false, cx);
+            }
+            (StateAnswer::Part(bytes), Dialect::Streamed, true) => {
+                self.give_part(a.to, bytes, cx);
+            }
+            (StateAnswer::Ends, _, true) => self.give_end(a.to, token, cx),
+            // The driver mixes up its protocols or the order of its calls.
+            (
+                StateAnswer::Whole(_)
+                | StateAnswer::Begins { .. }
+                | StateAnswer::Part(_)
+                | StateAnswer::Ends,
+                ..,
+            ) => {
+                self.refuse(a.to, "its application answers in a wrong way", cx);
+                self.abandon(a.to, "that is no answer for this protocol", cx);
+                if let Some(token) = token {
+                    cx.resolve(token, Err(SendRefusal::Withdrawn));
+                }
+            }
+        }
+    }
+
+    fn too_late(&mut self, a: &AnswerState, token: Option<SendToken>, cx: &mut Cx<'_>) {
+        let (request, why) = (a.request, "the other member has left or was answered".into());
+        cx.tell(AppEvent::StateAbandoned { request, why });
+        if let Some(token) = token {
+            cx.resolve(token, Err(SendRefusal::NotMember(a.to)));
+        }
+    }
+
+    fn give_whole(
+        &mut self,
+        a: &AnswerState,
+        state: Option<&Bytes>,
+        token: Option<SendToken>,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(Step::Asked { request, digest }) = self.serving.open.remove(&a.to) else { return };
+        let size = state.map_or(0, |s| s.len() as u64);
         if size > LARGEST {
             let why = SendRefusal::TooLarge { size, limit: LARGEST };
             return self.not_sent(a.to, token, why, cx);
         }
-        let mut m = message(a.to, StateTransferKind::Response, Some(&digest), Body::Bytes(state));
+        let body = Body::Bytes(state.cloned());
+        let mut m = self.message(a.to, StreamingKind::Response, Some(&digest), None, body);
         m.token = Some(cx.own_token_for(request, a.op));
         self.serving.sending.insert(request, (a.to, token));
         cx.send_down(m);
@@ -164,6 +233,9 @@ impl StateTransfer {
         how: Result<(), SendRefusal>,
         cx: &mut Cx<'_>,
     ) {
+        if request & PART != 0 {
+            return self.part_left(request, &how, cx);
+        }
         let Some((to, token)) = self.serving.sending.remove(&request) else { return };
         match how {
             Ok(()) => {
@@ -199,7 +271,7 @@ impl StateTransfer {
     }
 
     /// STATE_EX, as JGroups reads it.
-    fn refuse(&mut self, to: Uuid, why: &str, cx: &mut Cx<'_>) {
+    pub(super) fn refuse(&mut self, to: Uuid, why: &str, cx: &mut Cx<'_>) {
         self.counters.refused += 1;
         cx.trace(|| Trace::State { what: "refused", with: to });
         let exception = Exception {
@@ -210,7 +282,11 @@ impl StateTransfer {
         let mut body = BytesMut::new();
         Exception::encode_nullable(Some(&exception), &mut body);
         let body = Body::Bytes(Some(body.freeze()));
-        cx.send_down(message(to, StateTransferKind::Failure, None, body));
+        let mut m = self.message(to, StreamingKind::Failure, None, None, body);
+        if self.settings.dialect == Dialect::Streamed {
+            m.flags |= exempt(to);
+        }
+        cx.send_down(m);
     }
 }
 

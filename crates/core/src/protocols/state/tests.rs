@@ -1,15 +1,16 @@
 //! What travels, and what a provider waits for. That the cut is exact is shown on the simulator.
 
 use super::*;
-use crate::app::{AnswerState, FetchState, FetchedState, StateFailure, StateOutcome};
+use crate::app::{AnswerState, FetchState, FetchedState, StateAnswer, StateFailure, StateOutcome};
 use crate::protocols::entry::{Entry, EntryConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::reliable::{Nakack2Config, ReliableMulticast};
 use crate::testkit::{Solo, id, view};
 use crate::testkit_cluster::tagged;
-use crate::wire::header::{FragHeader, NakAckHeader};
-use crate::wire::{Body, Flags, SeqnoPair};
+use crate::wire::header::{FragHeader, NakAckHeader, StateTransferHeader, StateTransferKind};
+use crate::wire::{Body, Flags, Header, ProtId, SeqnoPair};
 use crate::{AppEvent, Command, OpId, Protocol, View};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::time::Duration;
@@ -25,6 +26,15 @@ fn layers() -> Vec<Box<dyn Protocol>> {
         Box::new(Entry::new(EntryConfig::default())),
     ]
     .into()
+}
+
+fn message(
+    to: Uuid,
+    kind: StreamingKind,
+    digest: Option<&Digest>,
+    body: wire::Body,
+) -> crate::Message {
+    Dialect::Whole.message(to, kind, digest, None, body)
 }
 
 /// A member among Java members 1, 2 and 3.
@@ -64,14 +74,14 @@ fn asked(m: &mut Solo) -> Vec<(u64, Uuid)> {
 }
 
 fn request(digest: Option<&Digest>) -> wire::Message {
-    let mut m = message(id(1), StateTransferKind::Request, digest, Body::Empty).wire;
+    let mut m = message(id(1), StreamingKind::Request, digest, Body::Empty).wire;
     m.flags |= Flags::DONT_BUNDLE | Flags::OOB | Flags::SKIP_BARRIER;
     m
 }
 
 fn response(digest: &Digest, state: Option<&'static str>) -> wire::Message {
     let body = Body::Bytes(state.map(|s| Bytes::from_static(s.as_bytes())));
-    message(id(1), StateTransferKind::Response, Some(digest), body).wire
+    message(id(1), StreamingKind::Response, Some(digest), body).wire
 }
 
 fn numbered(n: i64, text: &'static str) -> wire::Message {
@@ -164,7 +174,7 @@ fn the_exception_of_a_java_member_is_told_in_its_words() {
     let digits: Vec<u8> =
         exception.bytes().filter_map(|b| char::from(b).to_digit(16)).map(|d| d as u8).collect();
     let bytes: Vec<u8> = digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect();
-    m.arrive(3, message(id(1), StateTransferKind::Failure, None, Body::bytes(bytes)).wire);
+    m.arrive(3, message(id(1), StreamingKind::Failure, None, Body::bytes(bytes)).wire);
     let failure = fetched(&mut m).expect("it ends").expect_err("no state");
     assert_eq!(failure.tried[0].outcome, StateOutcome::Refused("boom".into()));
 }
@@ -176,8 +186,8 @@ fn the_answer_carries_the_digest_of_the_cut() {
     m.arrive(2, request(None));
     let [(request, by)] = asked(&mut m)[..] else { panic!("one request") };
     m.arrive(3, numbered(3, "after the cut"));
-    let state = Ok(Some(Bytes::from_static(b"ab")));
-    let answer = AnswerState { op: Some(OP), request, to: by, state };
+    let answer = StateAnswer::Whole(Some(Bytes::from_static(b"ab")));
+    let answer = AnswerState { op: Some(OP), request, to: by, answer };
     m.stack.submit(m.now, Command::AnswerState(answer));
     let sent = m.sent();
     let rsp = sent.iter().find(|m| state_header(m).is_some()).expect("an answer");
@@ -218,7 +228,7 @@ fn an_answer_for_a_member_that_has_left_is_refused() {
     m.arrive(2, request(None));
     let [(request, by)] = asked(&mut m)[..] else { panic!("one request") };
     m.install(view(2, &[1, 3]));
-    let answer = AnswerState { op: Some(OP), request, to: by, state: Ok(None) };
+    let answer = AnswerState { op: Some(OP), request, to: by, answer: StateAnswer::Whole(None) };
     m.stack.submit(m.now, Command::AnswerState(answer));
     let refused = |ev: &AppEvent| {
         let why = crate::SendResult::Refused(SendRefusal::NotMember(id(2)));
