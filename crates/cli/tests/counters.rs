@@ -20,11 +20,13 @@ const STACKS: [&str; 2] = [
      <pbcast.GMS/><UFC/><MFC/><FRAG2/><RSVP/><PRIMARY quorum='2'/><pbcast.STATE_TRANSFER/>",
     "<TCP bind_addr='127.0.0.1' bind_port='@PORT'/>\
      <TCPPING initial_hosts='127.0.0.1[@PORT]' port_range='1'/><MERGE3/><FD_SOCK2/><FD_ALL3/>\
-     <VERIFY_SUSPECT2/><NAKACK4/><UNICAST4/><pbcast.GMS/><FRAG2/><RSVP/>",
+     <VERIFY_SUSPECT2/><NAKACK4/><UNICAST4/><pbcast.GMS/><FRAG2/><RSVP/>\
+     <pbcast.STATE/>",
 ];
 
 /// Layers that count what their siblings count.
-const ALIKE: &[&str] = &["SHARED_LOOPBACK", "SHARED_LOOPBACK_PING", "MPING", "VERIFY_SUSPECT"];
+const ALIKE: &[&str] =
+    &["SHARED_LOOPBACK", "SHARED_LOOPBACK_PING", "MPING", "VERIFY_SUSPECT", "STATE_SOCK"];
 
 /// What requirements without a counter, gauge or statistic speak of instead: the form of a message,
 /// a setting, or a result of a call.

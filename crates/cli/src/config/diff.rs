@@ -16,7 +16,7 @@ const ALIKE: [(&str, &str, &str); 6] = [
 ];
 
 /// Protocols that a part of the members may lack, and what is lost then.
-const OPTIONAL: [(&str, &str); 9] = [
+const OPTIONAL: [(&str, &str); 11] = [
     ("MERGE3", "partitions are found by one side only"),
     ("STABLE", "messages of the other side become stable later"),
     ("VERIFY_SUSPECT2", "suspects of one side are excluded without being asked"),
@@ -24,6 +24,8 @@ const OPTIONAL: [(&str, &str); 9] = [
     ("PRIMARY", "members of one side have no vote on primary views"),
     ("BARRIER", "nothing that others see"),
     ("STATE_TRANSFER", "the other side gives no state"),
+    ("STATE", "the other side gives no state"),
+    ("STATE_SOCK", "the other side gives no state"),
     ("DISCARD", "nothing that others must know of"),
     ("DELAY", "nothing that others must know of"),
 ];
