@@ -290,8 +290,26 @@ pub(crate) struct StateGetArgs {
     /// How long the transfer may take.
     #[arg(long, value_parser = duration, default_value = "60s", value_name = "TIME")]
     pub(crate) within: Duration,
+    /// The protocol for states, in the place of the stack's own: STATE and STATE_SOCK take files of
+    /// any size, STATE_TRANSFER at most 2 GB in memory. All members need the same.
+    #[arg(long, value_enum, value_name = "PROTOCOL")]
+    pub(crate) protocol: Option<StateProtocol>,
     #[command(flatten)]
     pub(crate) join: JoinArgs,
+}
+
+/// The protocols of state transfer.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum StateProtocol {
+    /// In parts, under the cluster's own flow control.
+    #[value(name = "STATE", alias = "state")]
+    State,
+    /// Over a connection of its own.
+    #[value(name = "STATE_SOCK", alias = "state_sock")]
+    StateSock,
+    /// In one message.
+    #[value(name = "STATE_TRANSFER", alias = "state_transfer")]
+    StateTransfer,
 }
 
 #[derive(Debug, Args)]
@@ -303,6 +321,10 @@ pub(crate) struct StatePutArgs {
     /// Stop after giving it so many times.
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
+    /// The protocol for states, in the place of the stack's own: STATE and STATE_SOCK take files of
+    /// any size, STATE_TRANSFER at most 2 GB in memory. All members need the same.
+    #[arg(long, value_enum, value_name = "PROTOCOL")]
+    pub(crate) protocol: Option<StateProtocol>,
     #[command(flatten)]
     pub(crate) join: JoinArgs,
 }

@@ -1,6 +1,6 @@
 //! From command-line options to a connected channel.
 
-use crate::args::{JoinArgs, StackArgs, Transport};
+use crate::args::{JoinArgs, StackArgs, StateProtocol, Transport};
 use crate::failure::Failure;
 use crate::output;
 use rgroups::{Channel, Config, ConfigLoader, ConnectError, Diagnose, Events};
@@ -72,7 +72,24 @@ fn preset(transport: Transport, hosts: &[SocketAddr]) -> Result<Config, Failure>
 
 /// Joins `cluster`.
 pub(crate) async fn join(cluster: &str, a: &JoinArgs) -> Result<(Channel, Events), Failure> {
-    let config = config(a.transport, &a.hosts, &a.stack)?;
+    join_for_state(cluster, a, None).await
+}
+
+/// Joins `cluster`, with this protocol for states in the place of the stack's own.
+pub(crate) async fn join_for_state(
+    cluster: &str,
+    a: &JoinArgs,
+    protocol: Option<StateProtocol>,
+) -> Result<(Channel, Events), Failure> {
+    let mut config = config(a.transport, &a.hosts, &a.stack)?;
+    if let Some(protocol) = protocol {
+        let name = match protocol {
+            StateProtocol::State => "STATE",
+            StateProtocol::StateSock => "STATE_SOCK",
+            StateProtocol::StateTransfer => "STATE_TRANSFER",
+        };
+        config = config.with_state_protocol(name).map_err(|e| Failure::config_error(&e))?;
+    }
     if config.transport() == Some("SHARED_LOOPBACK") {
         return Err(Failure::usage("inproc connects members of one process only")
             .hint("use --transport udp or tcp here, or: rgroups up --transport inproc"));

@@ -5,6 +5,8 @@ mod common;
 use common::{Net, PATIENCE};
 use std::path::PathBuf;
 
+const PROTOCOLS: [&str; 3] = ["STATE", "STATE_SOCK", "STATE_TRANSFER"];
+
 /// A file of this test that is removed at its end.
 struct File(PathBuf);
 
@@ -24,14 +26,20 @@ impl Drop for File {
     }
 }
 
-fn a_file_is_given_and_fetched(net: &Net) {
-    let given = File::new(&format!("{}-given", net.transport));
-    let fetched = File::new(&format!("{}-fetched", net.transport));
+fn a_file_is_given_and_fetched(net: &Net, protocol: &str) {
+    let given = File::new(&format!("{}-{protocol}-given", net.transport));
+    let fetched = File::new(&format!("{}-{protocol}-fetched", net.transport));
+    let with = ["--protocol", protocol];
     let content: Vec<u8> = (0..300_000u32).map(|n| (n >> 3) as u8).collect();
     std::fs::write(&given.0, &content).expect("written");
-    let mut put = net.start_words(&["state", "put"], "A", &[given.path(), "--count", "1"]);
+    let mut put = net.start_words(
+        &["state", "put"],
+        "A",
+        &[&[given.path(), "--count", "1"], &with[..]].concat(),
+    );
     put.view(PATIENCE, &["A"]);
-    let get = net.start_words(&["state", "get"], "B", &[fetched.path()]).end(PATIENCE);
+    let get = net.start_words(&["state", "get"], "B", &[&[fetched.path()], &with[..]].concat());
+    let get = get.end(PATIENCE);
     assert_eq!(get.code, Some(0), "{}", get.stderr);
     let told = get.object("state");
     assert_eq!((&told["from"], &told["bytes"]), (&"A".into(), &300_000.into()));
@@ -43,12 +51,16 @@ fn a_file_is_given_and_fetched(net: &Net) {
 
 #[test]
 fn udp_a_file_is_given_and_fetched() {
-    a_file_is_given_and_fetched(&Net::udp());
+    for protocol in PROTOCOLS {
+        a_file_is_given_and_fetched(&Net::udp(), protocol);
+    }
 }
 
 #[test]
 fn tcp_a_file_is_given_and_fetched() {
-    a_file_is_given_and_fetched(&Net::tcp());
+    for protocol in PROTOCOLS {
+        a_file_is_given_and_fetched(&Net::tcp(), protocol);
+    }
 }
 
 #[test]
