@@ -22,6 +22,8 @@ mod peer;
 mod shipped;
 #[path = "interop/soak.rs"]
 mod soak;
+#[path = "interop/states.rs"]
+mod states;
 #[path = "interop/strangers.rs"]
 mod strangers;
 #[path = "interop/sync.rs"]

@@ -105,6 +105,11 @@ struct PartitionChapter;
 #[doc = include_str!("../../../docs/what-a-send-means.md")]
 struct SendChapter;
 
+/// And those of the chapter on states.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/state-transfer.md")]
+struct StateChapter;
+
 const _: () = {
     const fn shared<T: Send + std::marker::Sync>() {}
     shared::<Channel>();

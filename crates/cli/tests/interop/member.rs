@@ -161,7 +161,7 @@ fn say(line: &str) {
 }
 
 /// The contents of a message follow from its number, its sender and its destination.
-fn contents(number: u64, size: usize, from: &str, to: &str) -> Vec<u8> {
+pub(crate) fn contents(number: u64, size: usize, from: &str, to: &str) -> Vec<u8> {
     let both = from.bytes().chain(to.bytes());
     let salt = both.fold(0u64, |salt, b| salt.wrapping_mul(131).wrapping_add(b.into()));
     let mut b = number.to_be_bytes().to_vec();
@@ -171,7 +171,7 @@ fn contents(number: u64, size: usize, from: &str, to: &str) -> Vec<u8> {
 }
 
 /// A stream of one message, as text.
-fn only(payload: &[u8]) -> String {
+pub(crate) fn only(payload: &[u8]) -> String {
     let mut stream = Stream::default();
     stream.add(payload);
     stream.show()

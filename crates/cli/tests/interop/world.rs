@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) port: u16,
     pub(crate) cluster: String,
     class_path: String,
+    /// The protocol for states in `plan`.
+    state: &'static str,
 }
 
 impl World {
@@ -43,7 +45,19 @@ impl World {
         let process = (std::process::id() % 10) as u16;
         let port = 10_000 + process * 2_200 + n / 10 * 200 + n % 10 * PORTS;
         let transport = if stack.starts_with("tcp") { "tcp" } else { "udp" };
-        Some(World { transport, stack, port, cluster: format!("interop{port}"), class_path })
+        Some(World {
+            transport,
+            stack,
+            port,
+            cluster: format!("interop{port}"),
+            class_path,
+            state: "STATE_TRANSFER",
+        })
+    }
+
+    /// The same group with this protocol for states.
+    pub(crate) fn with_state(self, state: &'static str) -> World {
+        World { state, ..self }
     }
 
     /// A JGroups member with the protocols of JGroups' own files, but quick to detect failures.
@@ -107,7 +121,7 @@ impl World {
     }
 
     /// What JGroups' udp.xml and tcp.xml have, on the loopback interface.
-    fn plan(&self, top: &str) -> String {
+    pub(crate) fn plan(&self, top: &str) -> String {
         let port = self.port;
         let transport = match self.transport {
             "udp" => format!(
@@ -133,9 +147,10 @@ impl World {
              <pbcast.GMS print_local_addr='false' join_timeout='1s'/>\
              <MFC max_credits='{credits}' min_threshold='0.4'/>\
              <UFC max_credits='{credits}' min_threshold='0.4'/>\
-             <FRAG2 frag_size='60K'/>{top}<pbcast.STATE_TRANSFER/></config>",
+             <FRAG2 frag_size='60K'/>{top}<pbcast.{}/></config>",
             settings("MERGE3"),
             settings("FD_ALL3"),
+            self.state,
         )
     }
 

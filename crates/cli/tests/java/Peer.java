@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
@@ -41,6 +42,8 @@ import org.jgroups.util.NameCache;
 public class Peer implements Receiver {
     /** Messages that start with their number are checked; shorter ones are shown. */
     private static final int SHOWN_BELOW = 100;
+    /** A state is written in pieces: STATE sends a message for each. */
+    private static final int PIECE = 10_000;
 
     /** All messages of one sender to one destination: how many, and the hash over their contents. */
     private static final class Stream {
@@ -305,12 +308,20 @@ public class Peer implements Receiver {
 
     @Override
     public void getState(OutputStream to) throws Exception {
-        to.write(state);
+        for (int from = 0; from < state.length; from += PIECE) {
+            to.write(state, from, Math.min(PIECE, state.length - from));
+        }
     }
 
     @Override
     public void setState(InputStream from) throws Exception {
-        byte[] got = from.readAllBytes();
+        // Not readAllBytes: the stream of STATE takes a read of no bytes for its end.
+        ByteArrayOutputStream all = new ByteArrayOutputStream();
+        byte[] piece = new byte[PIECE];
+        for (int n; (n = from.read(piece)) > 0; ) {
+            all.write(piece, 0, n);
+        }
+        byte[] got = all.toByteArray();
         Stream only = new Stream();
         only.add(got, 0, got.length);
         say("state " + only.show());

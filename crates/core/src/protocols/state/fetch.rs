@@ -288,6 +288,8 @@ impl StateTransfer {
     /// STATE_EX.
     pub(super) fn refused(&mut self, src: Uuid, m: &Message, cx: &mut Cx<'_>) {
         self.no_state_from(src, words(m), cx);
+        // It has said how its state ended.
+        self.unfinished.remove(&src);
     }
 
     pub(super) fn no_state_from(&mut self, src: Uuid, why: Arc<str>, cx: &mut Cx<'_>) {

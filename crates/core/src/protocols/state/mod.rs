@@ -39,6 +39,7 @@ use crate::{
     Answer, Batch, Consumed, Cx, Digest, Dir, DropReason, Event, Flow, Group, Message, Query,
     SendRefusal, TimerKey, Uuid,
 };
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -59,6 +60,9 @@ pub struct StateTransfer {
     fetch: Fetch,
     /// How often a member was asked for a state.
     attempts: u64,
+    /// Members of other toolkits whose states were given up in the middle. They do not know, and
+    /// say yet how that ended; it says nothing of what they are asked for next.
+    unfinished: BTreeSet<Uuid>,
     /// What the last state contains and may still arrive.
     contained: fetch::Contained,
     serving: Serving,
@@ -85,6 +89,7 @@ impl StateTransfer {
             settings: config.into(),
             fetch: Fetch::Idle,
             attempts: 0,
+            unfinished: BTreeSet::new(),
             contained: fetch::Contained::default(),
             serving: Serving::default(),
             counters: Counters::default(),
@@ -115,6 +120,11 @@ impl StateTransfer {
                 continue;
             }
             cx.settle(Consumed::one(src, m.receipt));
+            let end = matches!(said.kind, StreamingKind::Eof | StreamingKind::Failure);
+            if end && self.unfinished.remove(&src) {
+                cx.drop_from_peer(DropReason::Stale, Some(src));
+                continue;
+            }
             match said.kind {
                 StreamingKind::Request => self.requested(src, &said, cx),
                 StreamingKind::Response => self.answered(src, &said, &m, cx),
@@ -142,6 +152,7 @@ impl StateTransfer {
     fn close(&mut self, cx: &mut Cx<'_>) {
         self.end_fetch(StateEnd::Closed, cx);
         self.contained.clear();
+        self.unfinished.clear();
         let open: Vec<Uuid> = self.serving.open.keys().copied().collect();
         for to in open {
             self.abandon(to, "the channel is closed", cx);
@@ -209,6 +220,7 @@ impl Protocol for StateTransfer {
                 Flow::Pass
             }
             (Dir::Up, Event::View(view)) => {
+                self.unfinished.retain(|m| view.contains(*m));
                 for gone in self.serving.gone(view) {
                     self.abandon(gone, "the other member has left", cx);
                 }

@@ -145,6 +145,9 @@ impl StateTransfer {
     pub(super) fn give_up(&mut self, step: Step, cx: &mut Cx<'_>) {
         let Step::Receiving(i) = step else { return };
         let (provider, attempt) = (i.provider, i.attempt);
+        if !i.sent_all && !tag::is_rgroups(provider) && cx.is_member(provider) {
+            self.unfinished.insert(provider);
+        }
         i.give_up().for_each(|owed| cx.settle(owed));
         let streamed = self.settings.dialect == Dialect::Streamed;
         if streamed && tag::is_rgroups(provider) && cx.is_member(provider) {

@@ -464,3 +464,20 @@ fn a_caller_that_gives_up_stops_the_provider() {
     receiving(&mut m, provider);
     assert_eq!(wishes(&mut m, provider), [(2, Wish::Stop)]);
 }
+
+#[test]
+fn how_a_state_ends_that_was_given_up_says_nothing_of_the_next() {
+    let provider = id(2);
+    let mut m = member(&[provider]);
+    fetch(&mut m, None);
+    receiving(&mut m, provider);
+    m.stack.submit(m.now, Command::Cancel(OP));
+    told(&mut m);
+    fetch(&mut m, None);
+    arrive(&mut m, provider, StreamingKind::Failure, None, Body::Empty);
+    assert_eq!(told(&mut m), [], "that was the first");
+    receiving(&mut m, provider);
+    assert_eq!(told(&mut m), [Told::Begins(2, provider)]);
+    arrive(&mut m, provider, StreamingKind::Failure, None, Body::Empty);
+    assert!(matches!(told(&mut m)[..], [Told::Failed(_)]), "and that the second");
+}
