@@ -64,9 +64,9 @@ fn a_java_member_gives_its_state_to_one_of_ours() {
     });
 }
 
-fn given(mut events: blocking::Events, give: impl Fn(StateResponder) + Send + 'static) {
+fn given(events: blocking::Events, give: impl Fn(StateResponder) + Send + 'static) {
     std::thread::spawn(move || {
-        while let Some(ev) = events.next() {
+        for ev in events {
             if let Event::StateRequested(r) = ev {
                 give(r);
             }

@@ -49,6 +49,8 @@ const FETCH: TimerKey = TimerKey(0);
 const FLUSH: TimerKey = TimerKey(1);
 /// Somebody who reads a state may have been silent for too long.
 const STREAMS: TimerKey = TimerKey(2);
+/// Parts have left: more may follow.
+const MORE: TimerKey = TimerKey(3);
 
 /// Lengths on the wire are 32-bit and signed; the rest is for headers.
 const LARGEST: u64 = i32::MAX as u64 - 1_000_000;
@@ -160,7 +162,7 @@ impl StateTransfer {
         for token in self.serving.close() {
             cx.resolve(token, Err(SendRefusal::Closed));
         }
-        for timer in [FETCH, FLUSH, STREAMS] {
+        for timer in [FETCH, FLUSH, STREAMS, MORE] {
             cx.disarm(timer);
         }
     }
@@ -234,6 +236,7 @@ impl Protocol for StateTransfer {
         match key {
             FETCH => self.fetch_timer(cx),
             STREAMS => self.watch_streams(cx),
+            MORE => self.pump_all(cx),
             // FLUSH only makes sure that there is a turn, which ends with a look at the requests.
             _ => {}
         }

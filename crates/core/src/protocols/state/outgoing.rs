@@ -14,6 +14,7 @@ use crate::wire::{Body, Flags};
 use crate::{AppEvent, Cx, Dir, DropReason, Event, SendRefusal, SendToken, Time, Trace, Uuid, tag};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
 
@@ -204,11 +205,18 @@ impl StateTransfer {
         match (how, &mut out.room) {
             (Ok(()), Room::Credit { under_way }) => {
                 *under_way = under_way.saturating_sub(1);
-                self.pump(to, cx);
+                // Not at once: the part may have left before others that were sent with it.
+                cx.arm(super::MORE, cx.now);
             }
             (Ok(()), Room::Told { .. }) => {}
             (Err(_), _) => self.abandon(to, "it could not be sent", cx),
         }
+    }
+
+    /// Parts have left, and there is room for more.
+    pub(super) fn pump_all(&mut self, cx: &mut Cx<'_>) {
+        let readers: Vec<Uuid> = self.serving.open.keys().copied().collect();
+        readers.into_iter().for_each(|to| self.pump(to, cx));
     }
 
     /// The reader says what it has room for.
@@ -265,8 +273,7 @@ impl StateTransfer {
             Step::Giving(out) if out.awaits_reader() => Some((*to, out.heard + patience)),
             Step::Giving(_) | Step::Waiting { .. } | Step::Asked { .. } => None,
         });
-        let (late, waiting): (alloc::vec::Vec<_>, alloc::vec::Vec<_>) =
-            giving.partition(|(_, at)| *at <= cx.now);
+        let (late, waiting): (Vec<_>, Vec<_>) = giving.partition(|(_, at)| *at <= cx.now);
         for (to, _) in late {
             self.refuse(to, "it has heard nothing of the reader for too long", cx);
             self.abandon(to, "nothing is heard of the reader", cx);

@@ -481,3 +481,27 @@ fn how_a_state_ends_that_was_given_up_says_nothing_of_the_next() {
     arrive(&mut m, provider, StreamingKind::Failure, None, Body::Empty);
     assert!(matches!(told(&mut m)[..], [Told::Failed(_)]), "and that the second");
 }
+
+#[test]
+fn parts_for_a_java_member_leave_in_order_however_fast_they_are_admitted() {
+    let reader = id(2);
+    let mut m = member(&[reader]);
+    arrive(&mut m, reader, StreamingKind::Request, None, Body::Empty);
+    let [(request, _)] = requests(&mut m)[..] else { panic!("one request") };
+    // More than may be under way at once.
+    let state: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_be_bytes).collect();
+    answer(&mut m, request, reader, Some(OP), StateAnswer::Whole(Some(state.clone().into())));
+    m.run(SECOND);
+    let parts = m.sent();
+    let mut came = Vec::new();
+    for p in &parts {
+        match header(p).map(|h| h.kind) {
+            Some(StreamingKind::Part) => {
+                came.extend_from_slice(p.body.as_bytes().expect("bytes"));
+            }
+            Some(StreamingKind::Eof) => assert_eq!(came.len(), state.len(), "the end is last"),
+            _ => {}
+        }
+    }
+    assert!(came == state, "{} bytes in the wrong order", came.len());
+}
