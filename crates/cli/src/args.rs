@@ -541,6 +541,9 @@ pub(crate) struct SimShape {
     /// Applications wait for many of their messages, at all levels, and credit is set in unusual ways.
     #[arg(long)]
     pub(crate) sends: bool,
+    /// Members agree which views are primary (docs/partitions.md).
+    #[arg(long)]
+    pub(crate) primary: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

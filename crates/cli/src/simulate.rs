@@ -51,7 +51,8 @@ fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
     }
     let stack: Stack = shape.stack.parse().map_err(|e: String| Failure::usage(e))?;
     let sends = shape.sends || shape.profile == "sends";
-    let task = |profile| Task { stack, sends, ..Task::new(profile, shape.members) };
+    let primary = shape.primary;
+    let task = |profile| Task { stack, sends, primary, ..Task::new(profile, shape.members) };
     #[cfg(feature = "mutants")]
     let task = |profile| Task { mutant: shape.mutant.clone(), ..task(profile) };
     Ok(profiles.into_iter().map(task).collect())

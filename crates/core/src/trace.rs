@@ -5,6 +5,7 @@ use crate::event::WindowKind;
 use crate::{Pool, Primacy, Uuid, ViewId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::time::Duration;
 
 /// Something observable that a stack did.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,12 +168,19 @@ pub enum Trace {
         /// Whose.
         of: Uuid,
     },
-    /// What this member says of its view changed: whether it is the primary one.
+    /// What this member says of its view, whether it is the primary one, changed or was renewed.
     Primary {
         /// The view.
         view: ViewId,
         /// What is said.
         primacy: Primacy,
+        /// For how long, if that is [`Primacy::Yes`] and nothing renews it.
+        lasts: Duration,
+    },
+    /// All members of this view have agreed that it is primary, as far as this one has heard.
+    PrimaryFormed {
+        /// The view.
+        view: ViewId,
     },
     /// So much of this member's multicasts is not stable that it may send no more, or there is
     /// room again.

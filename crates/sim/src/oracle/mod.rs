@@ -1,6 +1,6 @@
 //! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
 //! the invariants are those of the documentation: A views, B convergence, C delivery, E credits,
-//! F memory, G stability, H synchronous sends, O the simulator itself). None knows how a protocol works inside.
+//! F memory, G stability, H synchronous sends, P primary views, O the simulator itself). None knows how a protocol works inside.
 //!
 #![doc = include_str!("invariants.md")]
 
@@ -10,6 +10,7 @@ pub mod credits;
 pub mod delivery;
 mod faults;
 pub mod memory;
+pub mod primary;
 pub mod roles;
 pub mod stability;
 pub mod sync;
@@ -103,6 +104,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     }
     found.extend(stability::check(h));
     found.extend(sync::check(h));
+    found.extend(primary::check(h));
     shorten(found)
 }
 

@@ -126,6 +126,8 @@ pub struct Task {
     /// Applications wait for many of their messages to be acknowledged, at all levels, and flow
     /// control is set in unusual ways.
     pub sends: bool,
+    /// The stack has PRIMARY, with `keep_majority`.
+    pub primary: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -134,7 +136,14 @@ impl Task {
     /// This many nodes under this profile.
     #[must_use]
     pub fn new(profile: Profile, members: usize) -> Self {
-        Self { profile, members, stack: Stack::default(), sends: false, mutant: None }
+        Self {
+            profile,
+            members,
+            stack: Stack::default(),
+            sends: false,
+            primary: false,
+            mutant: None,
+        }
     }
 
     /// The command that repeats one seed of it.
@@ -146,9 +155,10 @@ impl Task {
             Stack::Windows => " --stack new",
         };
         let sends = if self.sends { " --sends" } else { "" };
+        let primary = if self.primary { " --primary" } else { "" };
         let (profile, members) = (self.profile, self.members);
         format!(
-            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{mutant}"
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{mutant}"
         )
     }
 }

@@ -8,6 +8,7 @@ use crate::history::{MessageId, Phase, What};
 use crate::network::Link;
 use crate::oracle::bounds::Bounds;
 use crate::oracle::{self, Conditions, Violation, twins};
+use rgroups_core::protocols::primary::PrimaryConfig;
 use rgroups_core::{Duration, Uuid};
 use std::collections::BTreeSet;
 
@@ -153,7 +154,13 @@ struct Run {
 
 impl Run {
     fn new(c: &Configuration, keep_lines: bool) -> Self {
-        let plan = c.tuning.plan(c.task.members);
+        let mut plan = c.tuning.plan(c.task.members);
+        if c.task.primary {
+            let quorum = (c.task.members / 2 + 1).to_string();
+            plan = plan
+                .insert_above("GMS", PrimaryConfig::default())
+                .with("PRIMARY", "quorum", &quorum);
+        }
         let settings = Settings { link: c.link, keep_lines, ..Settings::new(c.seed, plan) };
         #[cfg(feature = "mutants")]
         let settings = Settings {

@@ -67,9 +67,7 @@ impl Primary {
                 self.stage = Stage::Agreed;
             }
             (Stage::Formed, _) if self.stage == Stage::Agreed => {
-                self.record.form(epoch);
-                self.stage = Stage::Formed;
-                self.formed += 1;
+                self.form(epoch, cx);
             }
             (Stage::Refused, _) if self.stage == Stage::Asked => self.stage = Stage::Refused,
             (Stage::Asked | Stage::Refused | Stage::Agreed | Stage::Formed, _) => {}

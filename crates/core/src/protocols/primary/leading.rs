@@ -190,9 +190,8 @@ impl Primary {
             }
             Step::Waiting { until } if until <= cx.now => {
                 lead.step = Step::Formed { eager: EAGER };
-                self.record.form(lead.epoch.clone());
-                self.stage = Stage::Formed;
-                self.formed += 1;
+                let epoch = lead.epoch.clone();
+                self.form(epoch, cx);
                 self.beat(cx);
             }
             Step::Waiting { until } => {

@@ -80,6 +80,8 @@ pub struct Primary {
     view: Option<Epoch>,
     /// What was last made known.
     published: Option<Primacy>,
+    /// What was last stated as a fact.
+    stated: Option<PrimaryClaim>,
     formed: u64,
     lapsed: u64,
     rules_differ: u64,
@@ -99,6 +101,7 @@ impl Primary {
             resigned: false,
             view: None,
             published: None,
+            stated: None,
             formed: 0,
             lapsed: 0,
             rules_differ: 0,
@@ -153,11 +156,33 @@ impl Primary {
         PrimaryClaim { primacy, until, minority }
     }
 
+    /// States what is new in the claim.
+    fn state(&mut self, claim: PrimaryClaim, cx: &mut Cx<'_>) {
+        let primacy = claim.at(cx.now);
+        let Some(view) = self.view.as_ref().map(|e| e.id) else { return };
+        if self.published == Some(primacy) && self.stated == Some(claim) {
+            return;
+        }
+        self.stated = Some(claim);
+        let lasts = claim.until.since(cx.now);
+        cx.trace(|| Trace::Primary { view, primacy, lasts });
+    }
+
+    /// The installed view has become the primary one.
+    fn form(&mut self, epoch: Epoch, cx: &mut Cx<'_>) {
+        let view = epoch.id;
+        self.record.form(epoch);
+        self.stage = Stage::Formed;
+        self.formed += 1;
+        cx.trace(|| Trace::PrimaryFormed { view });
+    }
+
     /// Makes known what this member says of its view now.
     fn publish(&mut self, cx: &mut Cx<'_>) {
         let claim = self.claim();
         cx.change(GroupChange::Primary(claim));
         let primacy = claim.at(cx.now);
+        self.state(claim, cx);
         match primacy {
             Primacy::Yes => cx.arm(LAPSE, claim.until),
             Primacy::No | Primacy::Unknown => cx.disarm(LAPSE),
@@ -165,7 +190,6 @@ impl Primary {
         let (Some(epoch), true) = (&self.view, self.published != Some(primacy)) else { return };
         let view = epoch.id;
         self.published = Some(primacy);
-        cx.trace(|| Trace::Primary { view, primacy });
         cx.tell(AppEvent::Primary { view, primacy });
         cx.raise(Dir::Up, Event::Primary(primacy));
     }
