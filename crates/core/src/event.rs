@@ -166,7 +166,7 @@ pub enum Event {
     Exclude(Vec<Uuid>),
     /// Up, from reliable multicast: this member asks for multicasts that are gone here.
     AskedForStable(Uuid),
-    /// Up, from GMS: this member has asked to leave.
+    /// Up and down, from GMS: this member has asked to leave.
     Leaves(Uuid),
     /// Up, from PRIMARY: what is said of the installed view has changed.
     Primary(crate::Primacy),

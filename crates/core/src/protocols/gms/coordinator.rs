@@ -276,6 +276,7 @@ impl Gms {
         }
         if leaver == src {
             cx.raise(Dir::Up, Event::Leaves(leaver));
+            cx.raise(Dir::Down, Event::Leaves(leaver));
         }
         self.let_go(leaver, cx);
         if matches!(self.role, Role::Leaving(_)) {

@@ -6,10 +6,16 @@
 //!
 //! JGroups waits for its regular check, up to 48 s with the presets. Here a view that differs is
 //! answered with our own at once (at most one a second), and the member that would lead the merge
-//! looks into it after a second. A coordinator that hears a multicast of a stranger announces its
-//! view too, so that a healed network shows with the first heartbeat. Never changes a view, never keeps an outdated report: all are
-//! forgotten at each check and at each view.
+//! looks into it after a second; another coordinator does so after five, should that member be gone. A
+//! coordinator that hears a multicast of a stranger announces its view too, so that a healed network
+//! shows with the first heartbeat, and it goes on telling members that were lost ([`recall`]). Never
+//! changes a view, never keeps an outdated report: all are forgotten at each check and at each view.
 
+mod recall;
+#[cfg(test)]
+mod tests;
+
+use self::recall::Recall;
 use crate::batch::Marks;
 use crate::event::Found;
 use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
@@ -49,12 +55,15 @@ const ANNOUNCE: TimerKey = TimerKey(0);
 const CHECK: TimerKey = TimerKey(1);
 const EARLY: TimerKey = TimerKey(2);
 const REPORTS: TimerKey = TimerKey(3);
+const RECALL: TimerKey = TimerKey(4);
 
 /// A differing view is answered at most this often.
 const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the leader to be waits before it looks into a difference: views that are being
 /// installed differ for a moment.
 const EARLY_CHECK: Duration = Duration::from_secs(1);
+/// How long another coordinator waits for that one to do so.
+const LATER_CHECK: Duration = Duration::from_secs(5);
 /// The longest wait for the views that were asked for.
 const REPORT_WAIT: Duration = Duration::from_secs(2);
 /// The wait for those who are asked because several views name them. Short: most of the views have
@@ -81,6 +90,9 @@ pub struct Merge3 {
     reports: BTreeMap<Uuid, ViewId>,
     asking: Option<Asking>,
     answered_at: Option<Time>,
+    /// The installed view.
+    view: Option<Arc<View>>,
+    recall: Recall,
     announced: u64,
     received: u64,
     merges: u64,
@@ -95,6 +107,8 @@ impl Merge3 {
             reports: BTreeMap::new(),
             asking: None,
             answered_at: None,
+            view: None,
+            recall: Recall::default(),
             announced: 0,
             received: 0,
             merges: 0,
@@ -196,9 +210,14 @@ impl Merge3 {
             }
         }
         let local = cx.local();
-        let leads = own.coordinator() == local && (local < id.creator || own.contains(src));
-        if leads && cx.armed(EARLY).is_none() {
-            cx.arm(EARLY, cx.now + EARLY_CHECK);
+        if own.coordinator() != local {
+            return;
+        }
+        // Who made the other view is no rival if it is in ours: that view is outdated.
+        let leads = local < id.creator || own.contains(id.creator) || own.contains(src);
+        let at = cx.now + if leads { EARLY_CHECK } else { LATER_CHECK };
+        if cx.armed(EARLY).is_none_or(|armed| at < armed) {
+            cx.arm(EARLY, at);
         }
     }
 
@@ -285,7 +304,10 @@ impl Merge3 {
     }
 
     /// A view is being installed: what was reported before it means nothing any more.
-    fn view_installed(&mut self, _view: &Arc<View>, cx: &mut Cx<'_>) {
+    fn view_installed(&mut self, view: &Arc<View>, cx: &mut Cx<'_>) {
+        let previous = self.view.replace(Arc::clone(view));
+        self.recall.view(previous.as_deref(), view, cx.now);
+        self.look_again(cx);
         self.reports.clear();
         self.asking = None;
         cx.disarm(REPORTS);
@@ -298,6 +320,30 @@ impl Merge3 {
 }
 
 impl Merge3 {
+    /// Tells members that were lost which view we have.
+    fn recall(&mut self, cx: &mut Cx<'_>) {
+        if self.config.multicast {
+            self.announce(cx);
+        } else {
+            for m in self.recall.next() {
+                if let Some(at) = cx.group().addresses.physical(m) {
+                    self.tell(at, cx);
+                }
+            }
+        }
+        self.look_again(cx);
+    }
+
+    fn look_again(&mut self, cx: &mut Cx<'_>) {
+        let first = self.view.as_ref().is_some_and(|v| v.coordinator() == cx.local());
+        if first && self.recall.is_looking(cx.now) {
+            let at = Recall::again(cx);
+            cx.arm(RECALL, at);
+        } else {
+            cx.disarm(RECALL);
+        }
+    }
+
     /// Takes the messages of MERGE3 out of a batch.
     fn take_own(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let src = batch.src;
@@ -368,7 +414,7 @@ impl Protocol for Merge3 {
     }
 
     fn stop(&mut self, cx: &mut Cx<'_>) {
-        for key in [ANNOUNCE, CHECK, EARLY, REPORTS] {
+        for key in [ANNOUNCE, CHECK, EARLY, REPORTS, RECALL] {
             cx.disarm(key);
         }
     }
@@ -387,6 +433,7 @@ impl Protocol for Merge3 {
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
         match (dir, ev) {
             (Dir::Down, Event::View(v)) => self.view_installed(v, cx),
+            (Dir::Down, Event::Leaves(member)) => self.recall.leaves(*member),
             (Dir::Down, Event::AnnounceView) => {
                 self.announce(cx);
                 return Flow::Stop;
@@ -411,6 +458,7 @@ impl Protocol for Merge3 {
                 cx.arm(CHECK, cx.now + self.check_interval());
             }
             EARLY => self.check(cx),
+            RECALL => self.recall(cx),
             // REPORTS: whoever has not answered by now is not asked again before the next check.
             _ => self.ask_those_in_several_views(cx),
         }
@@ -421,166 +469,5 @@ impl Protocol for Merge3 {
         out("num_infos_sent", self.announced);
         out("num_infos_received", self.received);
         out("num_merge_events", self.merges);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testkit::{Solo, id, view};
-    use alloc::boxed::Box;
-
-    /// Member 1, coordinator of view 5 with member 2.
-    fn member(config: Merge3Config) -> Solo {
-        let mut s = Solo::new(1, Vec::from([Box::new(Merge3::new(config)) as Box<dyn Protocol>]));
-        s.install(view(5, &[1, 2]));
-        s.sent();
-        s
-    }
-
-    fn info(v: &View) -> wire::Message {
-        let header = Merge3Header::Info {
-            view: Some(v.id.to_wire()),
-            name: Some("x".into()),
-            physical: Some(SocketAddr::from(([127, 0, 0, 1], 9000)).into()),
-        };
-        message(None, header, Body::Empty).wire
-    }
-
-    fn kinds(sent: &[wire::Message]) -> Vec<&'static str> {
-        let kind = |m: &wire::Message| match m.headers.get(ProtId::MERGE3)? {
-            Header::Merge3(h) => Some(match **h {
-                Merge3Header::Info { .. } => "info",
-                Merge3Header::ViewRequest => "ask",
-                Merge3Header::ViewResponse => "view",
-            }),
-            _ => None,
-        };
-        sent.iter().filter_map(kind).collect()
-    }
-
-    fn merges(s: &Solo) -> usize {
-        let above = s.above.lock().unwrap();
-        above.iter().filter(|(_, e)| matches!(e, Event::MergeViews { .. })).count()
-    }
-
-    #[test]
-    fn the_own_view_is_announced_again_and_again() {
-        let mut s = member(Merge3Config::default());
-        s.run(Duration::from_secs(150));
-        let n = kinds(&s.sent()).len();
-        assert!((9..=31).contains(&n), "{n} announcements in 150 s");
-    }
-
-    #[test]
-    fn a_differing_view_is_answered_at_once_but_not_twice_a_second() {
-        let mut s = member(Merge3Config::default());
-        s.arrive(3, info(&view(7, &[3])));
-        s.arrive(4, info(&view(8, &[4])));
-        assert_eq!(kinds(&s.sent()), ["info"]);
-    }
-
-    #[test]
-    fn the_same_view_is_not_answered() {
-        let mut s = member(Merge3Config::default());
-        s.arrive(2, info(&view(5, &[1, 2])));
-        assert_eq!(kinds(&s.sent()), [""; 0]);
-    }
-
-    #[test]
-    fn without_multicast_the_answer_goes_to_where_the_other_is() {
-        let mut s = member(Merge3Config { multicast: false, ..Merge3Config::default() });
-        s.arrive(3, info(&view(7, &[3])));
-        let at = SocketAddr::from(([127, 0, 0, 1], 9000));
-        assert_eq!(s.sent()[0].dest, Some(at.into()));
-    }
-
-    #[test]
-    fn without_multicast_those_whom_discovery_finds_are_told() {
-        let mut s = member(Merge3Config { multicast: false, ..Merge3Config::default() });
-        s.event_down(Event::AnnounceView);
-        let at = SocketAddr::from(([127, 0, 0, 1], 9000));
-        let other = |m, physical| Found {
-            member: id(m),
-            server: true,
-            coordinator: false,
-            first_hand: true,
-            physical,
-        };
-        let members = Vec::from([other(3, Some(at)), other(1, Some(at)), other(4, None)]);
-        s.event_up(Event::Found { purpose: Purpose::Merge, members });
-        let sent = s.sent();
-        assert_eq!((sent.len(), &sent[0].dest), (1, &Some(at.into())));
-    }
-
-    #[test]
-    fn the_leader_to_be_fetches_differing_views_and_reports_them() {
-        let mut s = member(Merge3Config::default());
-        s.arrive(3, info(&view(7, &[3])));
-        s.run(Duration::from_millis(1100));
-        assert!(kinds(&s.sent()).contains(&"ask"));
-        let answer = message(None, Merge3Header::ViewResponse, body_of(&view(7, &[3]))).wire;
-        s.arrive(3, wire::Message { dest: Some(id(1).into()), ..answer });
-        assert_eq!(merges(&s), 1);
-    }
-
-    /// Views 5 with 1 and 2, and 7 with 3 and 2, are known; member 2 was asked where it is.
-    fn with_a_member_in_two_views() -> Solo {
-        let mut s = member(Merge3Config::default());
-        s.arrive(3, info(&view(7, &[3, 2])));
-        s.run(Duration::from_millis(1100));
-        s.sent();
-        tell(&mut s, 3, &view(7, &[3, 2]));
-        assert_eq!((kinds(&s.sent()), merges(&s)), (Vec::from(["ask"]), 0));
-        s
-    }
-
-    fn tell(s: &mut Solo, from: u64, v: &View) {
-        let answer = message(None, Merge3Header::ViewResponse, body_of(v)).wire;
-        s.arrive(from, wire::Message { dest: Some(id(1).into()), ..answer });
-    }
-
-    #[test]
-    fn a_member_in_two_views_is_asked_where_it_is() {
-        let mut s = with_a_member_in_two_views();
-        tell(&mut s, 2, &view(5, &[1, 2]));
-        assert_eq!(merges(&s), 1);
-    }
-
-    #[test]
-    fn a_member_in_two_views_that_is_silent_is_not_waited_for_long() {
-        let mut s = with_a_member_in_two_views();
-        s.run(SECOND_WAIT + Duration::from_millis(10));
-        assert_eq!(merges(&s), 1);
-    }
-
-    #[test]
-    fn differences_that_are_gone_when_looked_into_are_no_split() {
-        let mut s = member(Merge3Config::default());
-        s.arrive(2, info(&view(4, &[1, 2])));
-        s.run(Duration::from_millis(1100));
-        let answer = message(None, Merge3Header::ViewResponse, body_of(&view(5, &[1, 2]))).wire;
-        s.arrive(2, wire::Message { dest: Some(id(1).into()), ..answer });
-        s.run(Duration::from_secs(5));
-        assert_eq!(merges(&s), 0);
-    }
-
-    #[test]
-    fn a_multicast_of_a_stranger_makes_the_coordinator_announce_its_view() {
-        let mut s = member(Merge3Config::default());
-        s.arrive(9, wire::Message::multicast(Body::Empty));
-        s.arrive(9, wire::Message::multicast(Body::Empty));
-        assert_eq!(kinds(&s.sent()), ["info"]);
-        s.arrive(2, wire::Message::multicast(Body::Empty));
-        assert_eq!(kinds(&s.sent()), [""; 0]);
-    }
-
-    #[test]
-    fn a_view_is_told_to_whoever_asks() {
-        let mut s = member(Merge3Config::default());
-        let ask = message(Some(id(1).into()), Merge3Header::ViewRequest, Body::Empty).wire;
-        s.arrive(3, ask);
-        let sent = s.sent();
-        assert_eq!(read_view(&sent[0].body).as_ref(), Some(&*view(5, &[1, 2])));
     }
 }
