@@ -184,6 +184,12 @@ fn run(case: &Case, udp: bool, seed: u64) -> Row {
     Row { primary, views, healed, found }
 }
 
+/// Only every so manieth case is run, each kind in its turn, unless the whole table is wanted.
+fn every() -> usize {
+    let whole = ["RGROUPS_WRITE_TABLE", "RGROUPS_WHOLE_MATRIX"];
+    if whole.iter().any(|v| std::env::var_os(v).is_some()) { 1 } else { 11 }
+}
+
 /// The table of one transport, and what was wrong.
 fn matrix(udp: bool) -> (String, Vec<String>) {
     let (mut table, mut wrong) = (String::new(), Vec::new());
@@ -191,7 +197,7 @@ fn matrix(udp: bool) -> (String, Vec<String>) {
     let _ =
         writeln!(table, "| {transport}: split | cut | dies | primary | views | one view after |");
     let _ = writeln!(table, "|---|---|---|---|---|---|");
-    for (i, case) in cases().iter().enumerate() {
+    for (i, case) in cases().iter().enumerate().step_by(every()) {
         let row = run(case, udp, 100 + i as u64);
         let dies = match case.death {
             Death::Nobody => "nobody",
@@ -232,7 +238,7 @@ for 20 s, a member dies after 8 s of them, the network heals. *primary* is the p
 of the split,
 *views* counts the views of all members, the last column is the time from the healing to one view at all of \
 them. The
-same test, in CI, fails if that takes longer than 15 s, if two views are primary at a time, or if an oracle \
+same test (in CI on every eleventh line) fails if that takes longer than 15 s, if two views are primary at a time, or if an oracle \
 finds anything.
 ";
 
