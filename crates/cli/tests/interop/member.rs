@@ -6,7 +6,7 @@
 
 use rgroups::core::plan::ProtocolConfig;
 use rgroups::core::protocols::faults::DiscardConfig;
-use rgroups::{Address, Channel, Config, ConfigLoader, Event, Events, Flags, Message};
+use rgroups::{Address, Channel, Config, ConfigLoader, Event, Events, Flags, Message, SendError};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,6 +101,9 @@ fn config(words: &[&str]) -> Config {
     let plan = file.plan().clone().insert_above(transport, discard);
     words[4..].iter().fold(Config::from_plan(plan), |config, setting| {
         let (name, value) = setting.split_once('=').expect("NAME=VALUE");
+        if name == "states" {
+            return config.with_state_protocol(value).expect("a protocol for states");
+        }
         let (protocol, attribute) = name.split_once('.').expect("PROTOCOL.ATTRIBUTE");
         config.set(protocol, attribute, value).expect("a setting")
     })
@@ -208,6 +211,13 @@ impl Member {
                 let state = fetched.await.expect("a state").expect("somebody else");
                 say(&format!("state {}", only(state.bytes())));
             }
+            ["tries", from] => {
+                let asked = self.channel.fetch_state(self.named(from), Duration::from_secs(60));
+                match asked.await {
+                    Ok(state) => say(&format!("tried {}", state.map_or(0, |s| s.bytes().len()))),
+                    Err(e) => say(&format!("tried in vain: {e}")),
+                }
+            }
             ["tally"] => self.report(),
             ["kept"] => say(&format!("kept {}", self.kept().await)),
             ["counter", name] => say(&format!("counter {}", self.counter(name).await)),
@@ -244,7 +254,11 @@ impl Member {
                 None => return,
             },
         };
-        self.post(m).await;
+        match self.channel.send(m).await {
+            // It has left while the message waited for its credit.
+            Err(SendError::NotMember(_)) => return,
+            sent => sent.expect("the channel is open"),
+        }
         self.book().sent.entry(to.to_owned()).or_default().add(&payload);
     }
 
@@ -273,7 +287,11 @@ impl Member {
                 }
                 Some(Event::StateRequested(r)) => {
                     let state = self.book().state.clone();
-                    r.send(state).await.expect("the channel is open");
+                    tokio::spawn(async move {
+                        if let Err(e) = r.send(state).await {
+                            say(&format!("gave no state: {e}"));
+                        }
+                    });
                 }
                 Some(other) => say(&format!("event {other:?}")),
                 None => return say("closed"),

@@ -47,11 +47,11 @@ fn takes_the_place_of(dying: &Peer, heir: &Peer, world: &World) {
     heir.has_heard(&format!("physical address=127.0.0.1:{}", world.port + 2), PATIENCE);
 }
 
-/// A group of ours, whose STABLE speaks by reference to the view and which repairs the tail of the
-/// one that dies, among the same strangers.
+/// A group of ours, whose STABLE speaks by reference to the view, which repairs the tail of the one
+/// that dies, and whose states come in parts, among the same strangers.
 fn run_among_ourselves(transport: &'static str) {
     let Some(world) = World::new(transport) else { return };
-    let often = ["STABLE.desired_avg_gossip=200", "STABLE.max_bytes=20000"];
+    let often = ["STABLE.desired_avg_gossip=200", "STABLE.max_bytes=20000", "states=STATE"];
     let [first, second, dying] = [("R1", 0), ("R2", 1), ("R3", 2)].map(|(name, place)| {
         let member = world.stock_rust(name, place, &often);
         member.hears("^joined");
@@ -61,11 +61,22 @@ fn run_among_ourselves(transport: &'static str) {
     first.told("steady 5 3000 R2 R3");
     second.told("steady 5 3000 R1 R3");
     std::thread::sleep(Duration::from_secs(3));
+    // Readers say how much room they have, to the one that dies and to one that stays.
+    for m in [&first, &dying] {
+        m.answers("state 40000000");
+    }
+    first.told("tries R3");
+    second.told("tries R1");
+    dying.told("tries R1");
+    std::thread::sleep(Duration::from_millis(300));
     takes_the_place_of(&dying, &heir, &world);
     for m in [&first, &second] {
         m.has_heard("^view 3 R1,R2$", PATIENCE);
+        m.has_heard("^tried ", PATIENCE);
     }
     std::thread::sleep(Duration::from_secs(5));
+    let came = second.answers("counter num_bytes_received");
+    assert!(came.iter().any(|l| l == "counter 40000000"), "{came:?}");
     let counted = second.answers("counter delta_reports_sent");
     assert!(counted.iter().any(|l| l.starts_with("counter ") && l != "counter 0"), "{counted:?}");
     for m in [&first, &second] {

@@ -193,7 +193,7 @@ impl World {
     }
 
     /// A member of ours that obeys the commands of `Peer.java`, with the same file of JGroups, at
-    /// the port of this place; settings are `PROTOCOL.ATTRIBUTE=VALUE`.
+    /// the port of this place; settings are `PROTOCOL.ATTRIBUTE=VALUE`, and `states=PROTOCOL`.
     pub(crate) fn stock_rust(&self, name: &str, place: u16, settings: &[&str]) -> Peer {
         let transport = self.transport.to_uppercase();
         let mut words = vec![self.file(), self.cluster.clone(), name.into()];
