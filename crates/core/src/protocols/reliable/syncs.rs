@@ -100,23 +100,22 @@ impl OwnSyncs {
         }
     }
 
-    /// The numbers of the message of this id, if they are not covered.
+    /// The numbers of the message of this id, if all of it has left and they are not covered.
     pub(super) fn numbers(&self, id: i16) -> Option<Numbers> {
-        self.sent.get(&id).copied()
+        self.sent.get(&id).filter(|_| self.is_whole(id)).copied()
+    }
+
+    /// Whether no fragment of it is still to leave.
+    fn is_whole(&self, id: i16) -> bool {
+        !self.cut.values().any(|(open, _)| *open == id)
     }
 
     /// Everything up to `seqno` arrived everywhere. The ids of the messages that this covers.
     pub(super) fn covered(&mut self, seqno: i64) -> Vec<i16> {
-        let mut ids = Vec::new();
-        let cut = &self.cut;
-        self.sent.retain(|id, n| {
-            let whole = !cut.values().any(|(open, _)| open == id);
-            let covered = whole && seqno.wrapping_sub(n.last) >= 0;
-            if covered {
-                ids.push(*id);
-            }
-            !covered
-        });
+        let covered = |(_, n): &(&i16, &Numbers)| seqno.wrapping_sub(n.last) >= 0;
+        let ids: Vec<i16> = self.sent.iter().filter(covered).map(|(id, _)| *id).collect();
+        let ids: Vec<i16> = ids.into_iter().filter(|id| self.is_whole(*id)).collect();
+        self.sent.retain(|id, _| !ids.contains(id));
         ids
     }
 }
@@ -167,11 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_whose_fragments_are_still_leaving_is_not_covered() {
+    fn a_message_whose_fragments_are_still_leaving_is_neither_covered_nor_repeated() {
         let mut own = OwnSyncs::default();
         own.note(&part(0, 2), 1);
         assert!(own.covered(1).is_empty());
+        assert_eq!(own.numbers(7), None, "nor repeated");
         own.note(&part(1, 2), 2);
+        assert!(own.numbers(7).is_some());
         assert_eq!(own.covered(2), [7]);
     }
 }

@@ -130,7 +130,7 @@ impl Protocol for Rsvp {
             return self.refused(id, copy_for, why, cx);
         }
         let Some(sync) = self.syncs.get_mut(&id) else { return };
-        sync.admitted = true;
+        sync.admitted(cx.now + self.config.resend_interval);
         sync.unadmitted = sync.unadmitted.saturating_sub(1);
         if sync.until.is_some_and(|at| at <= cx.now) {
             return self.finish(id, SyncEnd::TimedOut, cx);

@@ -75,6 +75,15 @@ impl Counters {
     }
 }
 
+impl Sync {
+    /// Flow control let it pass: who is missing at `repeat_at` is sent it again.
+    pub(super) fn admitted(&mut self, repeat_at: Time) {
+        if !self.admitted {
+            (self.admitted, self.repeat_at) = (true, repeat_at);
+        }
+    }
+}
+
 impl Rsvp {
     /// What a message without a request of its own asks for by its flags.
     pub(super) fn flagged(&self, msg: &Message, now: Time) -> Option<SyncRequest> {
