@@ -40,8 +40,8 @@ pub struct LifeRecord {
 pub struct SentMessage {
     /// By whom.
     pub sender: Life,
-    /// To whom; `None`: to all.
-    pub to: Option<Uuid>,
+    /// To whom, as unicasts; `None`: to all.
+    pub to: Option<Vec<Uuid>>,
     /// In order, as opposed to out of band and unreliable.
     pub ordered: bool,
     /// Sent again when lost.
@@ -188,6 +188,14 @@ pub enum Phase {
     End,
     /// Everybody had the time to do so.
     Closed,
+}
+
+impl SentMessage {
+    /// Whether `m` is sent it as a unicast.
+    #[must_use]
+    pub fn names(&self, m: Uuid) -> bool {
+        self.to.as_ref().is_some_and(|to| to.contains(&m))
+    }
 }
 
 impl History {

@@ -223,7 +223,7 @@ pub fn names(list: &[Uuid], h: &History) -> String {
 
 fn message(m: MessageId, h: &History) -> String {
     let sent = h.message(m);
-    let to = sent.to.map_or_else(|| "all".to_owned(), |to| h.name_of(to));
+    let to = sent.to.as_ref().map_or_else(|| "all".to_owned(), |to| names(to, h));
     let oob = if sent.ordered { "" } else { " oob" };
     format!("#{} to {to}, {} bytes{oob}", m.0, sent.size)
 }

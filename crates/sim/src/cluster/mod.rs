@@ -95,6 +95,8 @@ pub struct Outgoing {
     pub within: Option<Duration>,
     /// Wait for acknowledgements.
     pub sync: Option<app::Sync>,
+    /// What is waited for goes to these nodes only, as far as they run.
+    pub among: Option<Vec<String>>,
 }
 
 impl Outgoing {
@@ -110,6 +112,7 @@ impl Outgoing {
             try_only: false,
             within: None,
             sync: None,
+            among: None,
         }
     }
 }
@@ -275,6 +278,12 @@ impl Cluster {
             Some(name) => Some(self.history.id(self.life(name)?)),
             None => None,
         };
+        let mut sync = m.sync.clone();
+        if let (Some(sync), Some(names)) = (&mut sync, &m.among) {
+            let lives = names.iter().filter_map(|n| self.life(n));
+            sync.to = Some(lives.map(|l| self.history.id(l)).collect());
+        }
+        let subset = sync.as_ref().and_then(|s| s.to.clone());
         let id = MessageId(self.history.messages.len() as u32);
         let bytes = payload::make(id, m.size);
         let mut message = match to {
@@ -293,12 +302,12 @@ impl Cluster {
         }
         self.history.messages.push(SentMessage {
             sender,
-            to,
+            to: to.map(|to| vec![to]).or(subset),
             ordered: !m.oob && !m.unreliable,
             reliable: !m.unreliable,
             loopback: m.loopback,
             size: m.size,
-            sync: m.sync.as_ref().map(|s| (s.level, s.timeout)),
+            sync: sync.as_ref().map(|s| (s.level, s.timeout)),
         });
         self.record(Some(sender), What::Sent(id));
         let now = self.now;
@@ -310,7 +319,7 @@ impl Cluster {
             message,
             try_only: m.try_only,
             deadline,
-            sync: m.sync.clone(),
+            sync,
         }));
         self.wake(sender, Duration::ZERO);
         Some(id)

@@ -141,7 +141,7 @@ fn integrity(h: &History, course: &Course) -> Vec<Violation> {
         if h.id(sent.sender) != d.from {
             wrong("delivered under another sender's name");
         }
-        if d.multicast != sent.to.is_none() || sent.to.is_some_and(|to| to != course.id) {
+        if d.multicast != sent.to.is_none() || sent.to.is_some() && !sent.names(course.id) {
             wrong("delivered to the wrong destination");
         }
         if sent.sender == course.life && sent.to.is_none() && !sent.loopback {
@@ -201,7 +201,7 @@ fn no_gap(
             let sent = h.message(*m);
             sent.ordered
                 && h.id(sent.sender) == d.from
-                && if d.multicast { sent.to.is_none() } else { sent.to == Some(course.id) }
+                && if d.multicast { sent.to.is_none() } else { sent.names(course.id) }
                 && (sent.sender != course.life || sent.loopback || sent.to.is_some())
                 && accepted.get(m).is_some_and(|at| {
                     validity::stay_together(&lives[sent.sender.0], course, *at, d.at)

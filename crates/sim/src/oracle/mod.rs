@@ -242,7 +242,7 @@ pub(crate) mod made {
         let m = MessageId(h.messages.len() as u32);
         h.messages.push(SentMessage {
             sender: from,
-            to: to.map(id),
+            to: to.map(|l| vec![id(l)]),
             ordered: true,
             reliable: true,
             loopback: true,

@@ -146,8 +146,11 @@ fn names_the_right_ones(h: &History, call: &Call<'_>) -> Option<Violation> {
         [&o.acknowledged, &o.failed, &o.left, &o.missing].into_iter().flatten().copied().collect();
     let sent = h.message(call.message);
     // One who was sent something after it had left was in no view any more.
-    let stranger =
-        named.iter().find(|m| Some(**m) != sent.to && !all.iter().any(|v| v.contains(**m)));
+    let alone = |m: &Uuid| sent.to.as_deref() == Some(&[*m]);
+    let stranger = named.iter().find(|m| {
+        let asked = sent.to.is_none() || sent.names(**m);
+        !asked || !alone(m) && !all.iter().any(|v| v.contains(**m))
+    });
     if let Some(m) = stranger {
         let text = format!("{} was in no view meanwhile", h.name_of(*m));
         return Some(violation(h, call, "H3", text));
@@ -159,8 +162,8 @@ fn names_the_right_ones(h: &History, call: &Call<'_>) -> Option<Violation> {
         let text = format!("{} is said to have left and did not", h.name_of(*m));
         return Some(violation(h, call, "H3", text));
     }
-    let whom = match sent.to {
-        Some(to) => vec![to],
+    let whom = match &sent.to {
+        Some(to) => to.clone(),
         None => at_send.iter().flat_map(|v| v.members.iter().copied()).collect(),
     };
     let forgotten = whom.iter().find(|m| **m != own && stayed(m) && !named.contains(m));

@@ -75,8 +75,7 @@ pub(crate) fn is_unknown(h: &History) -> bool {
 
 /// Whether the member knows, or has a reason not to: one of the survivors died, left, was frozen or
 /// slow, or was out of reach of another one while the view waited; comes back by a merge; or does not
-/// take part in the repair. Or it went with others, into a view without this member, which it does
-/// not listen to any more. Or one of them did not know, before an earlier view, and that decision
+/// take part in the repair. Or it went with others and does not listen to this member. Or one of them did not know, before an earlier view, and that decision
 /// stands.
 fn is_explained(h: &History, p: &Passage, faults: &Faults, all: &[Passage]) -> bool {
     let Some(unknown) = &p.unknown else { return true };
@@ -84,10 +83,6 @@ fn is_explained(h: &History, p: &Passage, faults: &Faults, all: &[Passage]) -> b
     if p.survivors().any(|m| !tag::repairs_tails(m) || !p.to.together(own, m)) {
         return true;
     }
-    let went_with_others = |q: &&Passage| {
-        let after = q.from.id.id >= p.from.id.id && q.from.contains(own);
-        after && !q.to.contains(own) && h.facts[q.at].at <= unknown.at + LONGEST_WAIT
-    };
     let lives: Vec<Life> = p.survivors().filter_map(|m| h.life_of(m)).collect();
     let ended = |l: &Life| h.departure_of(*l).is_some_and(|i| h.facts[i].at <= unknown.at);
     let while_it_waited =
@@ -104,11 +99,32 @@ fn is_explained(h: &History, p: &Passage, faults: &Faults, all: &[Passage]) -> b
     let of_survivors = || all.iter().filter(|q| lives.contains(&q.life));
     let decided_before = of_survivors().filter(|q| q.to.id.id < p.to.id.id);
     let mut unknown_before = decided_before.filter_map(|q| q.unknown.as_ref());
-    of_survivors().any(|q| went_with_others(&q))
+    lives.iter().any(|q| went_with_others(h, *q, p, unknown))
         || lives.iter().any(ended)
         || stopped
         || parted
         || unknown_before.any(|u| u.of.iter().any(|m| unknown.of.contains(m)))
+}
+
+/// Whether the survivor `q` had a view without this member while it waited, or, where the group was
+/// cut, obeyed another coordinator's view instead of the one that this member waited for.
+fn went_with_others(h: &History, q: Life, p: &Passage, unknown: &Unknown) -> bool {
+    let own = h.id(p.life);
+    let member = |host: Host| {
+        p.from.members.iter().filter_map(|m| h.life_of(*m)).any(|l| h.lives[l.0].host == host)
+    };
+    let is_cut = || {
+        cuts(h).into_iter().any(|(from, to, a, b)| {
+            from <= unknown.at && to >= unknown.since && member(a) && member(b)
+        })
+    };
+    let views = h.views_of(q);
+    let end_of = |i: usize| views.get(i + 1).map_or(Time(u64::MAX), |(at, _)| h.facts[*at].at);
+    views.iter().enumerate().any(|(i, (at, v))| {
+        let current = h.facts[*at].at <= unknown.at + LONGEST_WAIT && end_of(i) >= unknown.since;
+        let rival = v.id.id >= p.to.id.id && v.id.creator != p.to.id.creator;
+        current && (!v.contains(own) || rival && is_cut())
+    })
 }
 
 /// From when to when nothing got from one host to another.

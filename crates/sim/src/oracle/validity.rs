@@ -157,7 +157,7 @@ impl Promises<'_> {
 
 fn receivers(h: &History, sent: &SentMessage, alive: &[Life]) -> Vec<Life> {
     let wanted = |l: &&Life| match sent.to {
-        Some(to) => h.id(**l) == to,
+        Some(_) => sent.names(h.id(**l)),
         None => **l != sent.sender || sent.loopback,
     };
     alive.iter().filter(wanted).copied().collect()

@@ -102,6 +102,7 @@ impl Configuration {
             draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0003);
             draw.synchronous_sends();
             tuning = tuning.unusual(&mut draw.rng);
+            draw.subsets();
         }
         let mut schedule = draw.schedule;
         schedule.sort_by_key(|(at, _)| *at);
@@ -234,6 +235,22 @@ impl Draw {
             let some = self.rng.duration(Duration::from_millis(1), most);
             let timeout = self.rng.chance(0.7).then_some(some);
             message.sync = Some(Sync { level, timeout, to: None });
+        }
+    }
+
+    /// Some of what all are sent and somebody waits for goes to a few of them only.
+    fn subsets(&mut self) {
+        for (_, action) in &mut self.schedule {
+            let Action::Send(_, message) = action else { continue };
+            // An attempt is made at one destination: a subset is several.
+            let one = message.to.is_some() || message.try_only || message.sync.is_none();
+            if one || !self.rng.chance(0.2) {
+                continue;
+            }
+            let mut some = self.names.clone();
+            self.rng.shuffle(&mut some);
+            some.truncate(self.rng.between(1, some.len() as u64) as usize);
+            message.among = Some(some);
         }
     }
 

@@ -94,7 +94,7 @@ fn new_account(
 
 /// Unicasts to a member that is gone are refused with the view.
 fn waits(h: &History, life: Life, at: usize, gone: Uuid) -> Vec<Violation> {
-    let is_for = |m: MessageId| h.message(m).to == Some(gone);
+    let is_for = |m: MessageId| h.message(m).to.as_deref() == Some(&[gone]);
     let mut open = BTreeSet::new();
     let began = h.facts[at].at;
     for (i, f) in h.facts_of(life) {

@@ -75,7 +75,7 @@ impl<'a> Ledger<'a> {
         self.sent.get(&sender).into_iter().flatten().filter(move |s| {
             let m = self.h.message(s.message);
             match pool {
-                Pool::Unicast => m.to == Some(receiver),
+                Pool::Unicast => m.names(receiver),
                 Pool::Multicast => m.to.is_none() && (m.loopback || !to_self),
                 Pool::Exempt => false,
             }
