@@ -313,6 +313,20 @@ mod tests {
     }
 
     #[test]
+    fn a_survivor_that_obeys_another_coordinator_is_a_reason_only_where_the_group_was_cut() {
+        let rival = |cut: bool| {
+            nobody_knows(move |h| {
+                if cut {
+                    push(h, A, What::Split([(Host(0), Host(1))].into()));
+                }
+                install(h, C, 9, C, &[C, B]);
+            })
+        };
+        // What C says itself has no reason in either case.
+        assert_eq!((rival(false).len(), rival(true).len()), (2, 1));
+    }
+
+    #[test]
     fn what_was_over_when_the_view_came_is_no_reason_not_to_know() {
         let found = nobody_knows(|h| {
             push(h, C, What::Frozen(true));

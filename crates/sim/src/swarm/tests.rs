@@ -90,6 +90,33 @@ fn everything_together_breaks_nothing() {
 }
 
 #[test]
+fn synchronous_sends_break_nothing() {
+    for profile in Profile::listed("sends").unwrap() {
+        passes_all(&Task { sends: true, ..Task::new(profile, 5) }, 0..1);
+    }
+}
+
+#[test]
+fn synchronous_sends_are_drawn_at_all_levels_with_and_without_time_and_to_some() {
+    let task = Task { sends: true, ..Task::new(Profile::Lossy, 5) };
+    let all = Configuration::draw(1, &task).schedule;
+    let sent: Vec<_> = all
+        .iter()
+        .filter_map(|(_, a)| match a {
+            Action::Send(_, m) => m.sync.as_ref().map(|s| (s, m)),
+            _ => None,
+        })
+        .collect();
+    let levels: std::collections::BTreeSet<_> =
+        sent.iter().map(|(s, _)| format!("{:?}", s.level)).collect();
+    assert_eq!(levels.len(), 3);
+    assert!(sent.iter().any(|(s, _)| s.timeout.is_none()));
+    assert!(sent.iter().any(|(s, _)| s.timeout.is_some()));
+    assert!(sent.iter().any(|(_, m)| m.to.is_some()));
+    assert!(sent.iter().any(|(_, m)| m.among.as_ref().is_some_and(|a| a.len() > 1)));
+}
+
+#[test]
 fn windows_in_place_of_credits_break_nothing() {
     for profile in [Profile::Lossy, Profile::Slow, Profile::Mixed] {
         passes_all(&Task { stack: Stack::Windows, ..Task::new(profile, 5) }, 0..2);
