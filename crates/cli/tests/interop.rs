@@ -20,6 +20,8 @@ mod pairs;
 mod peer;
 #[path = "interop/shipped.rs"]
 mod shipped;
+#[path = "interop/slow.rs"]
+mod slow;
 #[path = "interop/soak.rs"]
 mod soak;
 #[path = "interop/states.rs"]
