@@ -116,8 +116,14 @@ impl Proc {
     /// With these environment variables.
     pub(crate) fn start_in(args: &[&str], env: &[(&str, &str)]) -> Proc {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rgroups"));
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env_remove("RGROUPS_LOG").env_remove("RGROUPS_TRANSPORT").envs(env.iter().copied());
+        command.args(args).envs(env.iter().copied());
+        Self::start_as(command)
+    }
+
+    /// A command that another program starts for us.
+    pub(crate) fn start_as(mut command: Command) -> Proc {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_remove("RGROUPS_LOG").env_remove("RGROUPS_TRANSPORT");
         let mut child = command.spawn().expect("starts");
         let stdout = child.stdout.take().expect("piped");
         let mut stderr = child.stderr.take().expect("piped");
@@ -159,6 +165,11 @@ impl Proc {
                 Err(RecvTimeoutError::Disconnected) => panic!("the command ended; last: {seen}"),
             }
         }
+    }
+
+    /// All lines that are there now.
+    pub(crate) fn lines(&mut self) -> Vec<String> {
+        self.lines.try_iter().map(|(_, line)| line).collect()
     }
 
     /// Waits for the view of exactly these members.

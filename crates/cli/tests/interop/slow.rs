@@ -43,7 +43,10 @@ fn a_java_coordinator_excludes_a_member_of_ours_that_stands_still() {
         r.hears("^view 3 J,R");
         r.hears(&format!("^done {LOAD}"));
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(30), "{transport}: {took:?}, as failure detection takes");
+        assert!(
+            took < Duration::from_secs(30),
+            "{transport}: {took:?}, as failure detection takes"
+        );
         assert!(asked(&r) > 0);
         println!("{transport}: excluded, and everything sent, within {took:?}");
         s.signal("-CONT");
