@@ -16,7 +16,8 @@ use std::time::Instant;
 /// Two stacks that together have every layer.
 const STACKS: [&str; 2] = [
     "<UDP bind_addr='127.0.0.1' ip_ttl='0' mcast_port='@PORT'/><PING/><MERGE3/><FD_SOCK2/><FD_ALL3/>\
-     <VERIFY_SUSPECT2/><DISCARD/><DELAY/><BARRIER/><pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/>\
+     <VERIFY_SUSPECT2/><DISCARD/><DELAY/><DROP/><SHUFFLE up='false'/>\
+     <DUPL incoming_copies='0' outgoing_copies='0'/><BARRIER/><pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/>\
      <pbcast.GMS/><UFC/><MFC/><FRAG2/><RSVP/><PRIMARY quorum='2'/><pbcast.STATE_TRANSFER/>",
     "<TCP bind_addr='127.0.0.1' bind_port='@PORT'/>\
      <TCPPING initial_hosts='127.0.0.1[@PORT]' port_range='1'/><MERGE3/><FD_SOCK2/><FD_ALL3/>\

@@ -17,6 +17,13 @@ macro_rules! prot_ids {
             pub fn name(self) -> Option<&'static str> {
                 match self.0 { $($id => Some(stringify!($name)),)* _ => None }
             }
+
+            /// The id of the protocol of this name; case does not matter.
+            #[must_use]
+            pub fn named(name: &str) -> Option<ProtId> {
+                let is_it = |id: &&ProtId| id.name().is_some_and(|n| n.eq_ignore_ascii_case(name));
+                Self::ALL.iter().find(is_it).copied()
+            }
         }
     };
 }

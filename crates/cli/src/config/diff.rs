@@ -16,7 +16,7 @@ const ALIKE: [(&str, &str, &str); 6] = [
 ];
 
 /// Protocols that a part of the members may lack, and what is lost then.
-const OPTIONAL: [(&str, &str); 11] = [
+const OPTIONAL: [(&str, &str); 14] = [
     ("MERGE3", "partitions are found by one side only"),
     ("STABLE", "messages of the other side become stable later"),
     ("VERIFY_SUSPECT2", "suspects of one side are excluded without being asked"),
@@ -28,6 +28,9 @@ const OPTIONAL: [(&str, &str); 11] = [
     ("STATE_SOCK", "the other side gives no state"),
     ("DISCARD", "nothing that others must know of"),
     ("DELAY", "nothing that others must know of"),
+    ("DROP", "nothing that others must know of"),
+    ("DUPL", "nothing that others must know of"),
+    ("SHUFFLE", "nothing that others must know of"),
 ];
 
 /// One difference.

@@ -10,7 +10,10 @@ use crate::protocols::failure::{
     FdAll3, FdAll3Config, FdSock2, FdSock2Config, VerifySuspect2, VerifySuspect2Config,
     VerifySuspectConfig,
 };
-use crate::protocols::faults::{Delay, DelayConfig, Discard, DiscardConfig};
+use crate::protocols::faults::{
+    Delay, DelayConfig, Discard, DiscardConfig, Drop, DropConfig, Dupl, DuplConfig, Shuffle,
+    ShuffleConfig,
+};
 use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::gms::{Gms, GmsConfig};
@@ -143,6 +146,9 @@ protocols! {
     StateSock(StateSockConfig) => StateTransfer,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,
+    Drop(DropConfig) => Drop,
+    Dupl(DuplConfig) => Dupl,
+    Shuffle(ShuffleConfig) => Shuffle,
 }
 
 impl ProtocolConfig {

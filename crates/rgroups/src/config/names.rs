@@ -49,7 +49,7 @@ const PASSIVE: [(&str, &str); 3] = [
 ];
 
 /// The other protocols of JGroups, and what serves the same purpose here.
-const OTHERS: [(&str, Option<&str>); 71] = [
+const OTHERS: [(&str, Option<&str>); 68] = [
     ("ASYM_ENCRYPT", None),
     ("AUTH", None),
     ("AZURE_PING", None),
@@ -63,8 +63,6 @@ const OTHERS: [(&str, Option<&str>); 71] = [
     ("DH_KEY_EXCHANGE", None),
     ("DISCARD_PAYLOAD", Some("DISCARD")),
     ("DNS_PING", None),
-    ("DROP", Some("DISCARD")),
-    ("DUPL", None),
     ("ELECTION", None),
     ("ENCRYPT", None),
     ("EXAMPLE", None),
@@ -108,7 +106,6 @@ const OTHERS: [(&str, Option<&str>); 71] = [
     ("SEQUENCER", None),
     ("SEQUENCER2", None),
     ("SERIALIZE", None),
-    ("SHUFFLE", None),
     ("SIZE", None),
     ("SIZE2", None),
     ("SNIFF", None),

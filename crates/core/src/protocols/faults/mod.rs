@@ -2,6 +2,12 @@
 
 pub mod delay;
 pub mod discard;
+pub mod drop;
+pub mod dupl;
+pub mod shuffle;
 
 pub use delay::{Delay, DelayConfig};
 pub use discard::{Discard, DiscardConfig};
+pub use drop::{Drop, DropConfig, ProtocolNames};
+pub use dupl::{Dupl, DuplConfig};
+pub use shuffle::{Shuffle, ShuffleConfig};
