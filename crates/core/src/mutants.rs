@@ -14,6 +14,8 @@ pub enum Mutant {
     ViewSkipped,
     /// GMS applies the difference between two views to whatever view it has.
     DeltaOnWrongBase,
+    /// GMS installs views at once: nobody repairs tails.
+    TailsNotRepaired,
     /// In tail repair, whoever decides does so at once, whatever the others have.
     ReportsNotAwaited,
     /// GMS installs a view that waits for tail repair when another one takes its place.
@@ -22,11 +24,12 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 6] = [
+    pub const ALL: [Mutant; 7] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
         Mutant::DeltaOnWrongBase,
+        Mutant::TailsNotRepaired,
         Mutant::ReportsNotAwaited,
         Mutant::ReplacedViewInstalled,
     ];
@@ -39,6 +42,7 @@ impl Mutant {
             Mutant::WindowPurgedTooEarly => "window-purged-too-early",
             Mutant::ViewSkipped => "view-skipped",
             Mutant::DeltaOnWrongBase => "delta-on-wrong-base",
+            Mutant::TailsNotRepaired => "tails-not-repaired",
             Mutant::ReportsNotAwaited => "reports-not-awaited",
             Mutant::ReplacedViewInstalled => "replaced-view-installed",
         }

@@ -12,13 +12,26 @@ use bytes::Bytes;
 use rgroups_core::net::ConnId;
 use rgroups_core::node::{Bound, Node, NodeEnv, Port, RawEvent, RawOp};
 use rgroups_core::plan::StackPlan;
-use rgroups_core::{Command, Duration, View, tag};
+use rgroups_core::{Command, Duration, Rng, Uuid, View, tag};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The cluster that all nodes join.
 const CLUSTER: &[u8] = b"sim";
+
+/// What a member's identity says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kin {
+    Ours,
+    Java,
+}
+
+/// An identity as Java generates it.
+fn version_4(rng: &mut Rng) -> Uuid {
+    let (msb, lsb) = (rng.next_u64(), rng.next_u64());
+    Uuid::new(msb & !0xf000 | 0x4000, lsb & !(0b11 << 62) | 0b10 << 62)
+}
 
 impl Cluster {
     /// Starts these nodes one after the other, each when the one before it is in a view, and waits
@@ -51,6 +64,17 @@ impl Cluster {
     /// # Panics
     /// If the plan cannot be built: the caller's mistake.
     pub fn start_with(&mut self, name: &str, plan: &StackPlan) {
+        self.start_as(name, plan, Kin::Ours);
+    }
+
+    /// As [`Cluster::start`], a member that the others take for one of JGroups, and that does what
+    /// those do: no mark in its identity, so no part in anything that JGroups does not know.
+    pub fn start_java(&mut self, name: &str) {
+        let plan = self.settings.plan.clone();
+        self.start_as(name, &plan, Kin::Java);
+    }
+
+    fn start_as(&mut self, name: &str, plan: &StackPlan, kin: Kin) {
         let host = self.host(name).unwrap_or_else(|| self.add_member(name));
         if self.members[host.0].process.is_some() {
             return;
@@ -61,7 +85,10 @@ impl Cluster {
             1 => name.to_owned(),
             n => format!("{name}.{n}"),
         };
-        let id = tag::make(&mut self.rng, plan.capabilities());
+        let id = match kin {
+            Kin::Ours => tag::make(&mut self.rng, plan.capabilities()),
+            Kin::Java => version_4(&mut self.rng),
+        };
         let env = NodeEnv {
             local: id,
             name: life_name.as_str().into(),

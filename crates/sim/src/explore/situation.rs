@@ -25,8 +25,6 @@ pub enum Victim {
 pub struct Situation {
     /// Who is gone.
     pub victim: Victim,
-    /// Whether the members repair tails at all; else the oracles must notice what is missing.
-    pub repairs: bool,
     /// A deliberately wrong protocol.
     #[cfg(feature = "mutants")]
     pub mutant: Option<rgroups_core::mutants::Mutant>,
@@ -54,7 +52,6 @@ impl Situation {
     pub fn new(victim: Victim) -> Self {
         Self {
             victim,
-            repairs: true,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -64,7 +61,7 @@ impl Situation {
         let unneeded =
             ["MERGE3", "FD_SOCK2", "FD_ALL3", "VERIFY_SUSPECT2", "UFC", "MFC", "FRAG2", "RSVP"];
         let plan = unneeded.into_iter().fold(StackPlan::udp(), |plan, p| plan.without(p));
-        let capabilities = if self.repairs { plan.capabilities() } else { 0 };
+        let capabilities = plan.capabilities();
         let mut scene =
             Scene { memo: Memo::new(plan), world: World::new(), history: History::default() };
         let mut rng = Rng::new(7);

@@ -1,4 +1,4 @@
-//! C11a: survivors of a view change agree on the last messages of those who are gone, or say that
+//! C11a: survivors of a view change that take part in tail repair agree on the last messages of those who are gone, or say that
 //! they do not know; which they may only when one of them could not be asked.
 
 use super::Violation;
@@ -180,7 +180,8 @@ fn disagreement(
     sent: &BTreeMap<MessageId, usize>,
 ) -> Option<Violation> {
     let sender = h.life_of(s)?;
-    let comparable = |p: &&&Passage| p.from.contains(s) && p.unknown.is_none();
+    let takes_part = |p: &Passage| tag::repairs_tails(h.id(p.life));
+    let comparable = |p: &&&Passage| takes_part(p) && p.from.contains(s) && p.unknown.is_none();
     let mut sets = together.iter().filter(comparable).filter_map(|p| {
         let start = start(h, p, sender)?;
         Some((*p, start, delivered(h, p, s)))

@@ -117,7 +117,7 @@ impl Gms {
         for m in &next.leavers {
             cx.send_down(payload::leave_response(*m));
         }
-        let waits = self.needs_repair(&view, cx.local());
+        let waits = self.needs_repair(&view, cx);
         if !waits {
             cx.raise(Dir::Down, Event::PendingView(Arc::clone(&view)));
             self.adopt(Arc::clone(&view), Windows::Follow, local, None, cx);

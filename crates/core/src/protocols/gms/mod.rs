@@ -315,6 +315,7 @@ impl Gms {
         for m in list.iter().copied().filter(|m| *m != local) {
             if self.is_member(m) && self.requests.suspect(m, cx.now) {
                 self.stop_waiting_for(m, cx);
+                self.replace_what_waits_for(m, cx);
             }
         }
         self.retarget_leave(cx);

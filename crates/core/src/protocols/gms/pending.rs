@@ -59,7 +59,12 @@ impl Gms {
     }
 
     /// Whether there is something to agree on before `view` is installed, and somebody to do it with.
-    pub(super) fn needs_repair(&self, view: &View, local: Uuid) -> bool {
+    pub(super) fn needs_repair(&self, view: &View, cx: &Cx<'_>) -> bool {
+        #[cfg(feature = "mutants")]
+        if cx.mutant(crate::mutants::Mutant::TailsNotRepaired) {
+            return false;
+        }
+        let local = cx.local();
         let Some(current) = self.view.as_deref() else { return false };
         let stays = |m: &Uuid| *m != local && view.contains(*m);
         tag::repairs_tails(local)
@@ -102,7 +107,7 @@ impl Gms {
                 }
             }
         }
-        if !self.needs_repair(&view, cx.local()) {
+        if !self.needs_repair(&view, cx) {
             self.install(view, windows, ack_to, cx);
             return waiting.into_iter().for_each(|batch| cx.deliver_up(batch));
         }
@@ -115,6 +120,15 @@ impl Gms {
         let frozen = Arc::clone(&view);
         self.pending = Some(Pending { view, windows, ack_to, announcers, waiting });
         cx.raise(Dir::Down, Event::Freeze(frozen));
+    }
+
+    /// A view of ours may wait for what `m` has to report, and `m` is gone: nobody acknowledges it
+    /// before it is installed, so without waiting for that another one takes its place.
+    pub(super) fn replace_what_waits_for(&mut self, m: Uuid, cx: &mut Cx<'_>) {
+        let waiting = self.pending.as_ref().filter(|p| p.view.contains(m)).map(|p| p.view.id);
+        if waiting.is_some() && self.acks.as_ref().map(|a| a.view) == waiting {
+            self.end_round(cx);
+        }
     }
 
     /// What a merged view that is never installed here still means for the windows of those that stay

@@ -168,7 +168,7 @@ impl Gms {
         self.counters.merges_installed += 1;
         cx.trace(|| Trace::Merge { step: "installed" });
         let announcement = payload::merge_view_multicast(&view, &digest);
-        let waits = self.needs_repair(&view, local);
+        let waits = self.needs_repair(&view, cx);
         let windows = Windows::Merge(digest);
         let windows = if waits {
             Some(windows)

@@ -15,11 +15,10 @@ impl ReliableMulticast {
     pub(super) fn collect(&mut self, cx: &mut Cx<'_>) {
         let local = cx.local();
         let own = self.repair.own_report();
+        let silent = self.repair.silent(local);
         let Some(run) = &mut self.repair.run else { return };
         let reports = &self.repair.reports;
         let about_it = || reports.iter().filter(|(_, (id, _))| *id == run.view.id);
-        let others = run.survivors.iter().copied().filter(|m| *m != local);
-        let silent: Vec<Uuid> = others.filter(|m| about_it().all(|(r, _)| r != m)).collect();
         #[cfg(feature = "mutants")]
         let silent = match cx.mutant(crate::mutants::Mutant::ReportsNotAwaited) {
             true => Vec::new(),

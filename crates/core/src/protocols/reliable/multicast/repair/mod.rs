@@ -161,6 +161,13 @@ impl Repair {
         Report { windows: windows.collect() }
     }
 
+    /// The other survivors that have not reported about the view that waits.
+    fn silent(&self, local: Uuid) -> Vec<Uuid> {
+        let Some(run) = &self.run else { return Vec::new() };
+        let has = |m: &Uuid| self.reports.get(m).is_some_and(|(id, _)| *id == run.view.id);
+        run.survivors.iter().copied().filter(|m| *m != local && !has(m)).collect()
+    }
+
     /// The window of a member that was excluded by a view which another one replaced before anything
     /// was decided, and the other one contains the member: as if nothing had been.
     fn undo(&mut self, m: Uuid) -> Option<Sender> {

@@ -41,13 +41,16 @@ impl ReliableMulticast {
     }
 
     /// A report about the view that waits here counts when this member decides; one about a view
-    /// that is installed here is answered; one about a view that is not known here yet waits.
+    /// that is installed here is answered; one about a view that is not known here yet waits. That
+    /// somebody has been silent for too long is for the timer to say: after a freeze, what is still to
+    /// be read may be what was waited for.
     fn receive_report(&mut self, src: Uuid, view: ViewId, report: Report, cx: &mut Cx<'_>) {
         self.repair.reports.insert(src, (view, report));
         let local = cx.local();
         match &self.repair.run {
             Some(run) if run.view.id == view => {
-                if run.decides(local, cx.now) && matches!(run.step, Step::Reporting) {
+                let decides = run.decides(local, cx.now) && matches!(run.step, Step::Reporting);
+                if decides && self.repair.silent(local).is_empty() {
                     self.collect(cx);
                 }
             }
