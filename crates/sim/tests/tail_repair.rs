@@ -1,7 +1,7 @@
 //! S0-21: a sender is killed at a random point of a burst while the network loses messages. All survivors
 //! deliver the same of what it sent, and know it. 3 to 50 members, many seeds.
 //!
-//! All of it, in half an hour on one processor:
+//! All of it, in half an hour on one processor (of which `know_it` takes 16 minutes):
 //!
 //! ```text
 //! RGROUPS_TAIL_SEEDS=10000 cargo test --profile swarm -p rgroups-sim --test tail_repair -- --nocapture
