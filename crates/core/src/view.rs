@@ -58,8 +58,7 @@ impl View {
     /// them sent before the other will not get.
     #[must_use]
     pub fn reunites(&self, a: Uuid, b: Uuid) -> bool {
-        let mut theirs = self.subgroups.iter().filter(|s| s.contains(a) || s.contains(b));
-        theirs.any(|s| !(s.contains(a) && s.contains(b)))
+        !self.together(a, b)
     }
 
     /// Whether this view came out of a merge.
@@ -68,11 +67,12 @@ impl View {
         !self.subgroups.is_empty()
     }
 
-    /// Whether `a` and `b` stayed together through this view: it is no merge, or every merged view
-    /// that contains one contains the other.
+    /// Whether `a` and `b` stayed together through this view: it is no merge, or they come from the
+    /// same views. Two parts of a merge may be of one view, where a member had only just installed it.
     #[must_use]
     pub fn together(&self, a: Uuid, b: Uuid) -> bool {
-        self.subgroups.iter().all(|v| v.contains(a) == v.contains(b))
+        let comes_from = |m, id| self.subgroups.iter().any(|v| v.id == id && v.contains(m));
+        self.subgroups.iter().all(|v| comes_from(a, v.id) == comes_from(b, v.id))
     }
 
     /// Members of `self` that are not in `other`, in order.
@@ -157,5 +157,24 @@ impl fmt::Display for View {
             write!(f, "{}{m}", if i > 0 { ", " } else { "" })?;
         }
         write!(f, "]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::{id, view};
+
+    #[test]
+    fn parts_of_one_view_were_together_and_parts_of_two_were_not() {
+        let part = |n, members: &[u64]| View::clone(&view(n, members));
+        let merged = |parts: &[View]| View { subgroups: parts.into(), ..part(9, &[1, 2, 3]) };
+        let one = ViewId { id: 5, creator: id(1) };
+        let late = View { id: one, ..part(5, &[3]) };
+        let same = merged(&[View { id: one, ..part(5, &[1, 2]) }, late]);
+        assert!(same.together(id(1), id(2)) && same.together(id(1), id(3)));
+        let other = merged(&[part(5, &[1, 2]), part(6, &[3])]);
+        assert!(other.together(id(1), id(2)) && !other.together(id(1), id(3)));
+        assert!(other.reunites(id(1), id(3)) && !same.reunites(id(1), id(3)));
     }
 }
