@@ -468,7 +468,15 @@ impl Member {
         match self.phase {
             Phase::Running | Phase::Leaving { .. } => {
                 self.phase = Phase::Flushing { by: now + FLUSH_TIMEOUT, how };
+                // The layers announce the end of their connections: one that breaks off without it
+                // looks like a crash to those who watch us.
+                self.node.stack_mut().stop(now);
+                self.node.end_turn(now);
+                while let Some(op) = self.node.poll_raw() {
+                    self.net.apply(op);
+                }
                 self.net.apply(RawOp::Finished);
+                self.net.flush();
             }
             Phase::Flushing { .. } | Phase::Over => {}
         }
