@@ -169,8 +169,11 @@ pub(super) fn stay_together(s: &Course, p: &Course, from: usize, to: usize) -> b
     if s.life == p.life {
         return s.views_between(from, to).iter().all(|(_, v)| v.contains(s.id));
     }
-    // A merge joins what was apart, unless both came to it from the same view.
-    let apart = |v: &View| v.is_merge() && s.view_before(v.id) != p.view_before(v.id);
+    // A merge joins what was apart, unless both came to it from the same view. Who still had to install
+    // its part's view when the merged one came was of that part all the same.
+    let apart = |v: &View| {
+        v.is_merge() && (s.view_before(v.id) != p.view_before(v.id) || v.reunites(s.id, p.id))
+    };
     let keeps = |course: &Course, other: Uuid, since: usize| {
         course.views_between(since, to).iter().all(|(_, v)| v.contains(other) && !apart(v))
     };
@@ -295,6 +298,25 @@ mod tests {
         install(&mut h, A, 4, A, &[A, C]);
         at_rest(&mut h);
         assert!(found(&h).is_empty());
+    }
+
+    #[test]
+    fn who_is_of_another_part_of_a_merge_is_owed_nothing_of_before() {
+        for (parts, expected) in
+            [([&[A][..], &[B, C][..]], [].as_slice()), ([&[A, B][..], &[C][..]], &["C6"])]
+        {
+            let mut h = together();
+            let (first, m) = (send(&mut h, A, Some(B)), send(&mut h, A, Some(B)));
+            deliver(&mut h, B, first);
+            let mut merged = view(5, A, &[A, B, C]);
+            merged.subgroups = parts.map(|p| view(3 + u64::from(p[0] != A), p[0], p)).into();
+            for life in [A, B, C] {
+                push(&mut h, life, What::View(std::sync::Arc::new(merged.clone())));
+            }
+            at_rest(&mut h);
+            let _ = m;
+            assert_eq!(found(&h), expected);
+        }
     }
 
     #[test]
