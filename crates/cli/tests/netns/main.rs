@@ -1,7 +1,7 @@
 //! Members with addresses of their own: each in a network namespace, on two bridges with a cable
 //! between them, that the tests pull, block and narrow.
 //!
-//! Needs root, `ip` and `tc` of iproute2, and a kernel with namespaces, bridges and tbf. Without, no
+//! Runs if RGROUPS_NETNS is set: nobody's machine gets bridges unasked. Needs root, `ip` and `tc` of iproute2, and a kernel with namespaces, bridges and tbf. Without, no
 //! test runs, and the program says why. One test at a time, as they share the processors.
 
 #[path = "../common/mod.rs"]
