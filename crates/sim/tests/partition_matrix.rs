@@ -4,7 +4,7 @@
 
 use rgroups_core::plan::StackPlan;
 use rgroups_core::protocols::primary::PrimaryConfig;
-use rgroups_core::{Duration, Primacy};
+use rgroups_core::{Duration, Primacy, Trace};
 use rgroups_sim::cluster::{Cluster, Outgoing, Settings, transport_addresses};
 use rgroups_sim::history::{Phase, What};
 use rgroups_sim::oracle::{self, Conditions};
@@ -105,9 +105,16 @@ fn one_view(c: &Cluster, of: &[&str]) -> bool {
         && of.iter().all(|n| c.view(n) == first)
 }
 
-fn says(c: &Cluster, name: &str) -> Option<Primacy> {
-    let claim = c.node(name)?.stack().group().primary?;
-    Some(claim.at(c.now()))
+/// Whether the member takes its view for the primary one, by what it said last.
+fn takes_for_primary(c: &Cluster, name: &str) -> bool {
+    let life = c.life(name);
+    let said = c.history().facts.iter().rev().find_map(|f| match &f.what {
+        What::Trace(Trace::Primary { primacy, lasts, .. }) if f.life == life => {
+            Some(*primacy == Primacy::Yes && f.at + *lasts > c.now())
+        }
+        _ => None,
+    });
+    life.is_some() && said == Some(true)
 }
 
 /// Everybody sends for so long, something in every tenth of a second.
@@ -150,7 +157,7 @@ fn run(case: &Case, udp: bool, seed: u64) -> Row {
         c.crash(name);
     }
     talk(&mut c, SECOND * 12);
-    let yes = |part: &[&str]| part.iter().any(|n| says(&c, n) == Some(Primacy::Yes));
+    let yes = |part: &[&str]| part.iter().any(|n| takes_for_primary(&c, n));
     let primary = match (yes(&case.smaller), yes(&case.larger)) {
         (true, true) => "one view",
         (true, false) => "smaller",
