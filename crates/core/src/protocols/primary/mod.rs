@@ -129,6 +129,8 @@ impl Primary {
         cx.disarm(BEAT);
         self.publish(cx);
         match epoch.voters.first() {
+            // The others do not wait for us any more: we may trust nothing, and lead nobody to.
+            _ if self.resigned => {}
             Some(leader) if *leader == local => {
                 self.leading = Some(Leading::new(epoch, local));
                 self.beat(cx);

@@ -162,6 +162,21 @@ fn nobody_waits_for_a_member_that_has_left() {
     assert_eq!(m.says(1), Yes);
 }
 
+/// The others go on without waiting for it, so it must not call any view primary any more.
+#[test]
+fn a_leader_that_has_said_that_it_leaves_leads_no_later_view() {
+    let mut m = Members::keep_majority(3, 2);
+    m.install(1, &[0, 1]);
+    m.pass(LEASE);
+    m.all[0].event_down(Event::Disconnect);
+    m.install(2, &[0, 1, 2]);
+    m.pass(LEASE);
+    assert_eq!(m.all_say(), [Unknown, Unknown, Unknown]);
+    m.install(3, &[1, 2]);
+    m.pass(ms(50));
+    assert_eq!((m.says(1), m.says(2)), (Yes, Yes));
+}
+
 #[test]
 fn the_coordinator_knows_from_the_request_that_a_member_has_left() {
     let mut m = Members::keep_majority(2, 2);
