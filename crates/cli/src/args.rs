@@ -1,7 +1,9 @@
 //! The command line.
 
+mod bench;
 mod stack;
 
+pub(crate) use bench::{BenchAction, BenchArgs, BenchMemberArgs, McastArgs, Peer};
 pub(crate) use stack::{ConfigAction, ConfigArgs, StackArgs, StackForm};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -103,6 +105,10 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups doctor --cluster demo
     Doctor(DoctorArgs),
+    /// Measure how fast it is on this machine.
+    ///
+    /// Example: rgroups bench mcast --nodes 4 --time 5s --floor
+    Bench(BenchArgs),
     /// Run whole clusters in a simulator, from one seed.
     ///
     /// Example: rgroups sim run --seeds 100 --profile lossy --members 5
@@ -130,6 +136,9 @@ pub(crate) enum Command {
     /// One member of `up`.
     #[command(hide = true)]
     UpMember(UpMemberArgs),
+    /// One process of `bench`.
+    #[command(hide = true)]
+    BenchMember(BenchMemberArgs),
 }
 
 /// How to join a cluster.

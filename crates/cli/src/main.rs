@@ -5,6 +5,7 @@
 //! 130 and 143 by signal, after a clean leave.
 
 mod args;
+mod bench;
 mod chat;
 mod config;
 mod decode;
@@ -64,6 +65,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Up(a) => block_on(up::parent::run(a, json)),
         Command::UpCtl(a) => block_on(up::control::send(a, json)),
         Command::UpMember(a) => block_on(up::member::run(a)),
+        Command::Bench(a) => block_on(bench::run(a, json)),
+        Command::BenchMember(a) => block_on(bench::process(a)),
     }
 }
 
@@ -91,6 +94,8 @@ fn default_log(command: &Command) -> &'static str {
         Command::Up(_)
         | Command::UpCtl(_)
         | Command::UpMember(_)
+        | Command::Bench(_)
+        | Command::BenchMember(_)
         | Command::Config(_)
         | Command::Decode(_)
         | Command::Doctor(_)

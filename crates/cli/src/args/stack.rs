@@ -1,6 +1,6 @@
 //! Arguments about stacks: which one is used, and the command `config`.
 
-use super::{Cli, Command, StateAction};
+use super::{BenchAction, Cli, Command, StateAction};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 
@@ -40,6 +40,11 @@ impl Cli {
         match &mut self.command {
             Command::Up(a) => a.stack = stack,
             Command::UpMember(a) => a.stack = stack,
+            Command::BenchMember(a) => a.stack = stack,
+            Command::Bench(a) => match &mut a.action {
+                BenchAction::Mcast(a) => a.stack = stack,
+                BenchAction::Compare { .. } => {}
+            },
             Command::Chat(a) => a.join.stack = stack,
             Command::Send(a) => a.join.stack = stack,
             Command::Recv(a) => a.join.stack = stack,

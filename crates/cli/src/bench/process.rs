@@ -1,0 +1,106 @@
+//! The pipes between the parent and its processes: a JSON object a line, orders in, reports out.
+
+use super::load::{Order, Report};
+use crate::args::{Peer, StackArgs, Transport};
+use crate::failure::Failure;
+use crate::output;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+
+/// Tells the parent.
+pub(super) fn tell(report: &Report) {
+    if let Ok(line) = serde_json::to_string(report) {
+        output::line(&line);
+    }
+}
+
+/// What the parent orders; ends with the parent.
+pub(super) fn orders() -> mpsc::Receiver<Order> {
+    let (orders, out) = mpsc::channel(16);
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let Ok(order) = serde_json::from_str(&line) else { continue };
+            if orders.send(order).await.is_err() {
+                return;
+            }
+        }
+    });
+    out
+}
+
+/// What the processes of one kind have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) peer: Peer,
+    pub(super) nodes: usize,
+    pub(super) cluster: String,
+    pub(super) transport: Transport,
+    pub(super) hosts: Vec<SocketAddr>,
+    pub(super) stack: StackArgs,
+}
+
+/// A running process. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    stdin: ChildStdin,
+    _child: Child,
+}
+
+impl Process {
+    /// Starts process `index`; what it reports comes out of `reports` under its number.
+    pub(super) fn start(
+        index: usize,
+        shape: &Shape,
+        reports: mpsc::Sender<(usize, Report)>,
+    ) -> Result<Process, Failure> {
+        let failed = |e: std::io::Error| Failure::run(format!("cannot start process {index}: {e}"));
+        let peer = match shape.peer {
+            Peer::Member => "member",
+            Peer::Floor => "floor",
+        };
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command
+            .args(["bench-member", "--peer", peer, "--cluster", &shape.cluster])
+            .args(["--index", &index.to_string(), "--nodes", &shape.nodes.to_string()])
+            .args(["--transport", shape.transport.name()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        if !shape.hosts.is_empty() {
+            let list: Vec<String> = shape.hosts.iter().map(ToString::to_string).collect();
+            command.args(["--hosts", &list.join(",")]);
+        }
+        if let Some(file) = &shape.stack.config {
+            command.args(["--config", file]);
+        }
+        for d in &shape.stack.define {
+            command.args(["-D", d]);
+        }
+        let mut child = command.spawn().map_err(failed)?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure::run(format!("process {index} has no pipes")));
+        };
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(stdout).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let Ok(report) = serde_json::from_str(&line) else { continue };
+                if reports.send((index, report)).await.is_err() {
+                    return;
+                }
+            }
+            let _ = reports.send((index, Report::Ended)).await;
+        });
+        Ok(Process { stdin, _child: child })
+    }
+
+    /// Gives an order; a process that is gone does not hear it, and is reported as ended.
+    pub(super) async fn order(&mut self, order: &Order) {
+        if let Ok(line) = serde_json::to_string(order) {
+            let _ = self.stdin.write_all((line + "\n").as_bytes()).await;
+        }
+    }
+}

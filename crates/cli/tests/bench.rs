@@ -1,0 +1,71 @@
+//! `bench`: members and bare sockets in processes of their own, and results side by side.
+
+mod common;
+
+use common::{Ended, PATIENCE, Proc, run};
+use serde_json::{Value, json};
+
+fn bench(args: &[&str]) -> Ended {
+    Proc::start(&[&["--json", "bench"], args].concat()).end(PATIENCE * 2)
+}
+
+/// Three members with two senders, beside bare sockets.
+fn everybody_receives_everything(transport: &str) {
+    let load = ["mcast", "--transport", transport, "--nodes", "3", "--senders", "2"];
+    let amount = ["--size", "100", "--count", "500", "--rounds", "2", "--warm-up", "0", "--floor"];
+    let ended = bench(&[&load[..], &amount].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let result = ended.objects().pop().expect("a result");
+    assert_eq!(result["rounds"].as_array().map(Vec::len), Some(2), "{result}");
+    for round in result["rounds"].as_array().expect("rounds") {
+        assert_eq!(round["delivered"], json!(2 * 3 * 500), "{round}");
+        assert_eq!(round["floor"]["delivered"], round["delivered"], "{round}");
+        let p50 = round["latency_us"]["p50"].as_f64().expect("a number");
+        assert!(p50 > 0.0, "{round}");
+    }
+    assert!(result["rate_ratio_to_floor"].as_f64().is_some_and(|r| r > 0.0), "{result}");
+}
+
+#[test]
+fn everybody_receives_everything_over_udp() {
+    everybody_receives_everything("udp");
+}
+
+#[test]
+fn everybody_receives_everything_over_tcp() {
+    everybody_receives_everything("tcp");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    for wrong in [
+        &["mcast", "--nodes", "3", "--senders", "4"][..],
+        &["mcast", "--transport", "inproc"],
+        &["mcast", "--size", "15"],
+    ] {
+        assert_eq!(bench(wrong).code, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_slower_result_is_found() {
+    let folder = std::env::temp_dir().join(format!("rgroups-{}-compare", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("created");
+    let write = |name: &str, v: Value| {
+        let path = folder.join(name);
+        std::fs::write(&path, v.to_string()).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let result = |rate: u64, size: u64| json!({"schema": 1, "bench": "mcast", "size": size, "median": {"msgs_per_s": rate}});
+    let (fast, slow) = (write("fast", result(1000, 64)), write("slow", result(900, 64)));
+    let compare = |before: &str, after: &str| run(&["--json", "bench", "compare", before, after]);
+    assert_eq!(compare(&slow, &fast).code, Some(0));
+    let worse = compare(&fast, &slow);
+    assert_eq!(worse.code, Some(6), "{}", worse.stderr);
+    assert_eq!(worse.objects()[0]["rows"][0]["worse"], json!(true));
+    let other = compare(&fast, &write("other", result(1000, 65)));
+    assert_eq!(other.code, Some(2));
+    assert!(other.stderr.contains("size is 64 and 65"), "{}", other.stderr);
+    assert_eq!(compare(&fast, &write("none", json!({"schema": 1}))).code, Some(1));
+    let _ = std::fs::remove_dir_all(&folder);
+}
