@@ -1,6 +1,8 @@
 //! The upper boundary of a stack: what the application asks, and what it is told.
 
-use crate::{Consumed, Message, OpId, Primacy, SyncLevel, Time, Uuid, View, ViewId, wire};
+use crate::{
+    Consumed, Message, OpId, Primacy, Suspicion, SyncLevel, Time, Uuid, View, ViewId, wire,
+};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -264,6 +266,9 @@ pub enum AppEvent {
         /// The former members.
         of: Vec<Uuid>,
     },
+    /// This member is about to exclude another one. Told before the view without it, unless it is
+    /// heard of in the last moment.
+    Suspected(Suspicion),
     /// Delivered multicasts of this member had to go before they were stable, because there was no
     /// room: they cannot be served to others when their sender is gone. Told once per window.
     KeptNoLonger {

@@ -3,7 +3,7 @@
 
 use crate::app::{AnswerState, FetchState, TakeState};
 use crate::wire::PingData;
-use crate::{Digest, OpId, Pool, Uuid, View, ViewId};
+use crate::{Digest, OpId, Pool, Suspicion, Uuid, View, ViewId};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -35,7 +35,9 @@ pub enum Event {
     /// Down, from GMS: the join is complete, data may be delivered.
     BecomeServer,
     /// Up: these members are suspected. Below VERIFY_SUSPECT unverified, above it verified.
-    Suspect(Vec<Uuid>),
+    Suspect(Vec<Suspicion>),
+    /// Down, from VERIFY_SUSPECT: these members are suspected and being asked.
+    Verify(Vec<Uuid>),
     /// Up or down: these members are alive after all.
     Unsuspect(Vec<Uuid>),
     /// Down, from GMS: create windows for the members of this digest that have none.
@@ -236,7 +238,7 @@ pub enum Query {
     Windows,
     /// Is a merge going on? (GMS)
     MergeRunning,
-    /// Who is suspected? (failure detection)
+    /// Who is suspected, by whom and why? (failure detection)
     Suspects,
     /// Who holds back the purging of multicasts? (STABLE; only the coordinator knows)
     Stability,
@@ -298,8 +300,10 @@ pub enum Answer {
     Windows(Vec<WindowGauge>),
     /// To `MergeRunning`.
     MergeRunning(bool),
-    /// To `Suspects` and `PrimaryAwaits`.
-    Suspects(Vec<Uuid>),
+    /// To `Suspects`.
+    Suspicions(Vec<Suspicion>),
+    /// To `PrimaryAwaits`.
+    Members(Vec<Uuid>),
     /// To `Stability`.
     Stability(StabilityGauge),
     /// To `FragmentSize`, `Reassembling`, `HoldRoom`, `OwnRoom` and `StateLimit`.

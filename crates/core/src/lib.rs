@@ -30,6 +30,7 @@ pub mod protocols;
 pub mod rng;
 pub mod stack;
 pub mod strangers;
+pub mod suspicion;
 pub mod tag;
 #[cfg(test)]
 pub(crate) mod testkit;
@@ -52,6 +53,7 @@ pub use rgroups_wire as wire;
 pub use rgroups_wire::Uuid;
 pub use rng::Rng;
 pub use stack::{Env, Stack};
+pub use suspicion::{Evidence, Suspicion};
 pub use time::Time;
 pub use timers::TimerKey;
 pub use token::{Consumed, OpId, Pool, Receipt, RsvpTag, SendToken, SyncLevel};

@@ -185,6 +185,14 @@ impl core::fmt::Debug for Cx<'_> {
 }
 
 impl Cx<'_> {
+    /// The time on a clock that stands still while this process does not run (see
+    /// [`crate::stack::Stack::stalled`]). Deadlines that judge other members are measured on it: what
+    /// they sent meanwhile was not heard.
+    #[must_use]
+    pub fn awake(&self) -> Time {
+        self.inner.awake.time()
+    }
+
     /// The facts of the group, as they were when this layer was entered.
     #[must_use]
     pub fn group(&self) -> &Group {

@@ -75,6 +75,15 @@ pub fn votes(m: Uuid) -> bool {
     capabilities(m) & PRIMARY != 0
 }
 
+/// Asks suspects on behalf of others.
+pub const VERIFIES: u8 = 16;
+
+/// Whether `m` asks suspects on behalf of others.
+#[must_use]
+pub fn verifies(m: Uuid) -> bool {
+    capabilities(m) & VERIFIES != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

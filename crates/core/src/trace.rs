@@ -2,7 +2,7 @@
 //! counters are all made from these.
 
 use crate::event::WindowKind;
-use crate::{Pool, Primacy, Uuid, ViewId};
+use crate::{Evidence, Pool, Primacy, Uuid, ViewId};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -73,12 +73,29 @@ pub enum Trace {
         /// Who says so.
         by: Uuid,
         /// On what evidence.
-        why: &'static str,
+        why: Evidence,
     },
     /// Verification let the suspicion through to GMS.
     Suspected {
         /// Who.
         member: Uuid,
+        /// Who accused it.
+        by: Uuid,
+        /// On what evidence.
+        why: Evidence,
+    },
+    /// This process was not run for a while although a timer was due: a starved host, or somebody
+    /// stopped it. Deadlines that judge others are put off by as much.
+    Stalled {
+        /// For so long.
+        time: Duration,
+    },
+    /// A suspect that is being verified here has answered another member.
+    Vouched {
+        /// The suspect.
+        member: Uuid,
+        /// Who was answered.
+        by: Uuid,
     },
     /// The suspicion was withdrawn.
     Unsuspected {

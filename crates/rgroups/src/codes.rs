@@ -98,6 +98,12 @@ pub const ALL: &[Code] = &[
         "give PRIMARY the same policy and quorum everywhere",
     ),
     code(
+        "RG0308",
+        None,
+        "a member is excluded, and who accused it of what",
+        "if it lives: its host, or the network to it, is slower than failure detection allows",
+    ),
+    code(
         "RG0402",
         Some("JGRP000032"),
         "no physical address of a member is known",

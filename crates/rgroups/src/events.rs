@@ -35,6 +35,17 @@ pub enum Event {
         /// The former members whose messages are meant.
         of: Vec<Address>,
     },
+    /// This member is about to exclude another one. Comes before the view without it, at the member
+    /// that makes that view; no view follows if the suspect is heard in the last moment.
+    Suspected {
+        /// Who.
+        member: Address,
+        /// Who accused it first.
+        by: Address,
+        /// Why, in words: "no heartbeat for 41.2 s". What verified the suspicion is not part of it:
+        /// whoever is excluded has not answered.
+        reason: String,
+    },
     /// Whether the installed view is the primary one is known now, or not known any more. Only where
     /// the stack has PRIMARY. A view begins as [`Primacy::Unknown`].
     Primary {
@@ -257,6 +268,9 @@ impl Events {
                 }
                 Item::TailUnknown { of } => {
                     return Some(Happening::Event(Event::TailUnknown { of }));
+                }
+                Item::Suspected { member, by, reason } => {
+                    return Some(Happening::Event(Event::Suspected { member, by, reason }));
                 }
                 Item::Primary { view, primacy } => {
                     return Some(Happening::Event(Event::Primary { view, primacy }));

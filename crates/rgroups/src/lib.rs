@@ -81,7 +81,9 @@ pub use receiver::{Failed, Receiver};
 pub use state::{
     State, StateAttempt, StateError, StatePart, StateReader, StateResponder, StateWriter,
 };
-pub use stats::{Credit, Gauges, Heard, Inspection, SendWindow, Stability, Stats, Window};
+pub use stats::{
+    Credit, Gauges, Heard, Inspection, SendWindow, Stability, Stats, Suspicion, Window,
+};
 pub use view::{View, ViewDiff, ViewId};
 
 pub(crate) use rgroups_core::tag;

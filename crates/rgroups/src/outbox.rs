@@ -25,6 +25,12 @@ pub(crate) enum Item {
     TailUnknown {
         of: Vec<Address>,
     },
+    /// We are about to exclude a member.
+    Suspected {
+        member: Address,
+        by: Address,
+        reason: String,
+    },
     /// What is said of the view has changed.
     Primary {
         view: ViewId,
@@ -198,6 +204,7 @@ impl Outbox {
                 | Item::View(_)
                 | Item::Rejoining { .. }
                 | Item::TailUnknown { .. }
+                | Item::Suspected { .. }
                 | Item::Primary { .. }
                 | Item::State { .. } => {}
             }

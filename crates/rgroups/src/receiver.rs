@@ -53,6 +53,17 @@ pub trait Receiver: Send + 'static {
         async {}
     }
 
+    /// This member is about to exclude another one ([`Event::Suspected`]).
+    fn suspected(
+        &mut self,
+        member: Address,
+        by: Address,
+        reason: String,
+    ) -> impl Future<Output = ()> + Send {
+        let _ = (member, by, reason);
+        async {}
+    }
+
     /// Whether the installed view is the primary one is known now, or not known any more
     /// ([`Event::Primary`]).
     fn primary(&mut self, view: ViewId, primacy: Primacy) -> impl Future<Output = ()> + Send {
@@ -88,6 +99,9 @@ async fn run<R: Receiver>(mut events: Events, mut receiver: R) {
             }
             Happening::Event(Event::Rejoining { reason }) => receiver.rejoining(reason).await,
             Happening::Event(Event::TailUnknown { of }) => receiver.tail_unknown(of).await,
+            Happening::Event(Event::Suspected { member, by, reason }) => {
+                receiver.suspected(member, by, reason).await;
+            }
             Happening::Event(Event::Primary { view, primacy }) => {
                 receiver.primary(view, primacy).await;
             }

@@ -1,6 +1,7 @@
 //! Numbers about a channel: cheap ones that are always at hand, and a full inspection.
 
 use crate::Address;
+use rgroups_core as core;
 use rgroups_core::event::{CreditAccount, WindowGauge, WindowKind};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -128,6 +129,8 @@ pub struct Inspection {
     pub blocked_on: Vec<Address>,
     /// Members that failure detection suspects.
     pub suspects: Vec<Address>,
+    /// Who accuses them, and why: one entry of each protocol of failure detection that does.
+    pub suspicions: Vec<Suspicion>,
     /// Physical addresses of members, as far as known.
     pub physical: Vec<(Address, SocketAddr)>,
     /// Names of the protocols, bottom first.
@@ -143,6 +146,24 @@ pub struct Inspection {
     pub outsiders_heard: Vec<Heard>,
     /// What was wrong with the last bytes that were no packets.
     pub garbage_heard: Option<Heard>,
+}
+
+/// A member that failure detection suspects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Suspicion {
+    /// Who.
+    pub member: Address,
+    /// Who accused it first, as far as is known here.
+    pub by: Address,
+    /// Why, in words: "no heartbeat for 41.2 s".
+    pub reason: String,
+}
+
+impl From<core::Suspicion> for Suspicion {
+    fn from(s: core::Suspicion) -> Self {
+        Self { member: Address(s.member), by: Address(s.by), reason: s.why.to_string() }
+    }
 }
 
 /// Something that was heard of processes outside the group.

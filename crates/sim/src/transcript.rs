@@ -174,7 +174,9 @@ fn write_trace(w: &mut String, t: &Trace, h: &History) -> std::fmt::Result {
         Trace::Accused { member, by, why } => {
             write!(w, "{} accused by {}: {why}", n(member), n(by))
         }
-        Trace::Suspected { member } => write!(w, "suspects {}", n(member)),
+        Trace::Suspected { member, .. } => write!(w, "suspects {}", n(member)),
+        Trace::Vouched { member, by } => write!(w, "{} has answered {}", n(member), n(by)),
+        Trace::Stalled { time } => write!(w, "stood still for {time:?}"),
         Trace::Unsuspected { member } => write!(w, "no longer suspects {}", n(member)),
         Trace::Membership { state } => write!(w, "is {state}"),
         Trace::JoinAttempt { coordinator, attempt } => {

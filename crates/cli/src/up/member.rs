@@ -113,6 +113,13 @@ async fn participate(
                     }
                 }
                 Some(Event::Message(_)) => delivered += 1,
+                Some(Event::Suspected { member, by, reason }) => {
+                    let name = |m| output::member(ch, m);
+                    let r = Report::Suspected { suspect: name(member), by: name(by), reason };
+                    if reports.send(r).await.is_err() {
+                        return;
+                    }
+                }
                 Some(_) => {}
                 None => return,
             },

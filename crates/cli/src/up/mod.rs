@@ -47,6 +47,15 @@ pub(crate) enum Report {
         /// Delivered, its own included.
         delivered: u64,
     },
+    /// It is about to exclude a member.
+    Suspected {
+        /// Whom.
+        suspect: String,
+        /// Who accused that member first.
+        by: String,
+        /// Why.
+        reason: String,
+    },
     /// It left the group.
     Left {
         /// Whether the coordinator confirmed it.

@@ -288,6 +288,11 @@ impl Parent {
                 m.view = Some(v.clone());
                 self.show_view(name, &v);
             }
+            Report::Suspected { suspect, by, reason } => {
+                let text = format!("{name} excludes {suspect}, accused by {by}: {reason}");
+                let o = json!({"member": name, "suspect": suspect, "by": by, "reason": reason});
+                self.say("suspected", o, &text);
+            }
             Report::Traffic { sent, delivered } => (m.sent, m.delivered) = (sent, delivered),
             Report::Left { clean } => {
                 m.state = State::Gone;

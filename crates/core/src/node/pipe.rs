@@ -520,7 +520,9 @@ impl Net {
     pub(crate) fn suspected(&self, i: usize) -> Vec<Uuid> {
         let seen = self.above[i].lock().expect("no test panics while it holds this");
         let suspects = seen.iter().filter_map(|(dir, ev)| match (dir, ev) {
-            (Dir::Up, Event::Suspect(list)) => Some(list.clone()),
+            (Dir::Up, Event::Suspect(list)) => {
+                Some(list.iter().map(|s| s.member).collect::<Vec<_>>())
+            }
             _ => None,
         });
         suspects.flatten().collect()

@@ -488,7 +488,7 @@ fn outside(cx: &Cx<'_>) -> Option<Primacy> {
 /// For whom the agreement on the view waits.
 fn awaited(cx: &Cx<'_>) -> Vec<Uuid> {
     match cx.ask_below(&Query::PrimaryAwaits) {
-        Some(Answer::Suspects(members)) => members,
+        Some(Answer::Members(members)) => members,
         _ => Vec::new(),
     }
 }

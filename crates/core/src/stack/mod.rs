@@ -4,11 +4,14 @@
 //! for timers, then [`Stack::end_turn`], then the drain of [`Stack::poll_net`] and
 //! [`Stack::poll_app`]. Nothing observable depends on anything but these calls and their order.
 
+mod awake;
 mod run;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use run::{Emission, Work};
+
+use awake::Awake;
 
 use crate::batch::Marks;
 use crate::net::{NetEvent, NetOp};
@@ -24,6 +27,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::time::Duration;
 
 /// What a stack must be told of its surroundings.
 #[derive(Clone, Debug)]
@@ -64,6 +68,7 @@ pub(crate) struct Inner {
     pub(crate) out: Vec<Emission>,
     pub(crate) loopback: VecDeque<(usize, Batch)>,
     pub(crate) timers: Timers,
+    pub(crate) awake: Awake,
     pub(crate) rng: Rng,
     pub(crate) net: VecDeque<NetOp>,
     pub(crate) app: VecDeque<AppEvent>,
@@ -108,6 +113,7 @@ impl Stack {
                 out: Vec::new(),
                 loopback: VecDeque::new(),
                 timers: Timers::default(),
+                awake: Awake::default(),
                 rng: Rng::new(env.seed),
                 net: VecDeque::new(),
                 app: VecDeque::new(),
@@ -126,6 +132,7 @@ impl Stack {
 
     /// A request of the application.
     pub fn submit(&mut self, now: Time, cmd: Command) {
+        self.wake(now);
         match cmd {
             Command::Connect { cluster } => {
                 if !self.started {
@@ -163,6 +170,7 @@ impl Stack {
         if !self.started {
             return;
         }
+        self.wake(now);
         self.work.push(Work::Net(ev));
         self.run(now);
     }
@@ -171,6 +179,7 @@ impl Stack {
     /// up), as if a layer there had raised it. For tests and fault injection.
     #[doc(hidden)]
     pub fn inject_event(&mut self, now: Time, from: usize, dir: Dir, ev: Event) {
+        self.wake(now);
         self.work.push(Work::Event(from, dir, ev));
         self.run(now);
     }
@@ -184,6 +193,7 @@ impl Stack {
     /// Fires what is due. `input_left`: received input is still waiting, so timers that judge peers
     /// hold back (DECISIONS 18).
     pub fn advance(&mut self, now: Time, input_left: bool) {
+        self.wake(now);
         let horizon = self.inner.timers.horizon();
         loop {
             let info = &self.info;
@@ -194,6 +204,22 @@ impl Stack {
             self.work.push(Work::Timer(layer, key));
             self.run(now);
         }
+    }
+
+    /// Takes note of the time of an input.
+    fn wake(&mut self, now: Time) {
+        let Inner { awake, timers, tracing, traces, .. } = &mut self.inner;
+        let stalled = awake.wake(now, timers.next_deadline());
+        if let Some(time) = stalled.filter(|_| *tracing) {
+            traces.push_back((now, Trace::Stalled { time }));
+        }
+    }
+
+    /// How long this process was not run although it had something to do, in all: a starved host, a
+    /// stopped process. Delays below a quarter of a second are not counted.
+    #[must_use]
+    pub fn stalled(&self) -> Duration {
+        self.inner.awake.stalled()
     }
 
     /// Ends the turn: layers acknowledge and report what they held back for it, and the transport
@@ -267,7 +293,7 @@ impl Stack {
             writeln!(out, "{layer:?}")?;
         }
         writeln!(out, "{group:?} {:?}", timers.in_order().collect::<Vec<_>>())?;
-        writeln!(out, "{rng:?} {} {:?}", self.started, self.work)?;
+        writeln!(out, "{rng:?} {} {:?} {:?}", self.started, self.work, self.stalled())?;
         writeln!(out, "{changes:?} {emitted:?} {loopback:?} {net:?} {app:?}")
     }
 

@@ -277,6 +277,11 @@ impl Member {
                 report::tail_unknown(&self.shared, &of);
                 self.items.push(Item::TailUnknown { of });
             }
+            AppEvent::Suspected(s) => {
+                report::suspected(&self.shared, &s);
+                let (member, by) = (Address(s.member), Address(s.by));
+                self.items.push(Item::Suspected { member, by, reason: s.why.to_string() });
+            }
             AppEvent::Primary { view, primacy } => {
                 report::primacy(&self.shared, view, primacy);
                 self.items.push(Item::Primary { view: view.into(), primacy: primacy.into() });

@@ -2,7 +2,7 @@
 
 use crate::Address;
 use crate::shared::Shared;
-use crate::stats::{Credit, Heard, Inspection, Stability, Window};
+use crate::stats::{Credit, Heard, Inspection, Stability, Suspicion, Window};
 use rgroups_core::event::CreditAccount;
 use rgroups_core::node::Node;
 use rgroups_core::{self as core, Answer, DropReason, Pool, Query, Time, strangers};
@@ -29,6 +29,7 @@ pub(crate) fn inspect(node: &Node, shared: &Shared, now: Time) -> Inspection {
     let gauges = shared.gauges();
     gauges.each(&mut |name, value| add("CHANNEL", name, value));
     shared.stats().each(&mut |name, value| add("CHANNEL", name, value));
+    add("CHANNEL", "stalled_ms", stack.stalled().as_millis() as u64);
     for why in DropReason::ALL {
         add("DROPPED", why.as_str(), stack.dropped(why));
     }
@@ -55,12 +56,12 @@ pub(crate) fn inspect(node: &Node, shared: &Shared, now: Time) -> Inspection {
         }),
         _ => None,
     };
-    let mut suspects: Vec<Address> = Vec::new();
-    for answer in stack.ask_all(&Query::Suspects) {
-        if let Answer::Suspects(list) = answer {
-            suspects.extend(list.into_iter().map(Address));
-        }
-    }
+    let suspicions = stack.ask_all(&Query::Suspects).into_iter().flat_map(|a| match a {
+        Answer::Suspicions(list) => list,
+        _ => Vec::new(),
+    });
+    let suspicions: Vec<Suspicion> = suspicions.map(Suspicion::from).collect();
+    let mut suspects: Vec<Address> = suspicions.iter().map(|s| s.member).collect();
     suspects.sort_unstable();
     suspects.dedup();
     Inspection {
@@ -70,6 +71,7 @@ pub(crate) fn inspect(node: &Node, shared: &Shared, now: Time) -> Inspection {
         windows: windows.map(Window::from).collect(),
         stability,
         suspects,
+        suspicions,
         blocked_on: gauges.blocked_on,
         physical: stack.group().addresses.known().map(|(m, at)| (Address(m), at)).collect(),
         protocols: stack.layer_names().map(str::to_owned).collect(),
@@ -185,6 +187,21 @@ pub(crate) fn tail_unknown(shared: &Shared, of: &[Address]) {
         code = "RG0415",
         "excluded, and whether all that stay have the same last messages of them is not known: {}",
         shared.labels(of)
+    );
+}
+
+/// Says who is to be excluded, who accused it, and why.
+pub(crate) fn suspected(shared: &Shared, s: &core::Suspicion) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    let who = |m| shared.label(Address(m));
+    tracing::warn!(
+        cluster,
+        member,
+        code = "RG0308",
+        "excludes {}, accused by {}: {}. It has not answered since",
+        who(s.member),
+        if s.by == shared.local.0 { "this member".to_owned() } else { who(s.by) },
+        s.why
     );
 }
 

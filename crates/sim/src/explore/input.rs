@@ -8,7 +8,9 @@ use crate::payload;
 use bytes::Bytes;
 use rgroups_core::node::{Cast, Node, RawEvent, RawOp};
 use rgroups_core::wire::{Body, Flags, Frame, Message};
-use rgroups_core::{AppEvent, Command, Dir, Event, OpId, Time, Trace, Uuid, app};
+use rgroups_core::{
+    AppEvent, Command, Dir, Event, Evidence, OpId, Suspicion, Time, Trace, Uuid, app,
+};
 
 /// What a node is given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +63,9 @@ pub(super) fn feed(node: &mut Node, input: &Input, now: Time) -> (Vec<What>, Vec
             node.receive(now, RawEvent::Datagram { from, bytes });
         }
         Input::Suspect(who) => {
-            node.stack_mut().inject_event(now, 0, Dir::Up, Event::Suspect(vec![who]));
+            let (by, why) = (node.stack().local(), Evidence::NobodyListens);
+            let suspicion = Suspicion { member: who, by, why };
+            node.stack_mut().inject_event(now, 0, Dir::Up, Event::Suspect(vec![suspicion]));
         }
         Input::Tick => {}
         #[cfg(feature = "mutants")]

@@ -161,7 +161,7 @@ fn no_suspicion(h: &History) -> Vec<Violation> {
         .filter_map(|f| f.life.map(|l| h.id(l)))
         .collect();
     let suspected = h.facts.iter().filter_map(|f| match (&f.what, f.life) {
-        (What::Trace(Trace::Suspected { member }), Some(by)) => Some((by, *member)),
+        (What::Trace(Trace::Suspected { member, .. }), Some(by)) => Some((by, *member)),
         _ => None,
     });
     suspected
@@ -259,10 +259,15 @@ mod tests {
         assert_eq!(found(&h), ["A11"]);
     }
 
+    fn suspected(member: Uuid) -> Trace {
+        let why = rgroups_core::Evidence::NobodyListens;
+        Trace::Suspected { member, by: member, why }
+    }
+
     #[test]
     fn a_suspected_live_member_breaks_a12() {
         let mut h = together();
-        push(&mut h, A, What::Trace(Trace::Suspected { member: id(B) }));
+        push(&mut h, A, What::Trace(suspected(id(B))));
         assert_eq!(found(&h), ["A12"]);
     }
 }

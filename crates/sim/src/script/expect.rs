@@ -214,7 +214,7 @@ fn suspects(c: &Cluster) -> Vec<String> {
         .facts
         .iter()
         .filter_map(|f| match &f.what {
-            What::Trace(Trace::Suspected { member }) => Some(h.name_of(*member)),
+            What::Trace(Trace::Suspected { member, .. }) => Some(h.name_of(*member)),
             _ => None,
         })
         .collect();

@@ -1,17 +1,20 @@
 //! FD_ALL3: whoever was not heard of for `timeout` is suspected.
 //!
 //! Every member multicasts a heartbeat per `interval`, unless it multicast something else since the
-//! last one; any message counts as a sign of life. A late timer of our own is not a dead peer: when
-//! a tick comes late, everybody's silence is forgiven by as much. Only the member that would be
-//! coordinator without the suspects reports them. Never sends to one member alone, never excludes
-//! anybody itself.
+//! last one; any message counts as a sign of life. A late timer of our own is not a dead peer: silence
+//! is measured on the clock that stands still while this process does ([`Cx::awake`]). Only the member
+//! that would be coordinator without the suspects reports them. Never sends to one member alone, never
+//! excludes anybody itself.
 
 use super::acts_without;
 use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
 use crate::wire::header::NakAckHeader;
 use crate::wire::{Body, Header, Message as WireMessage, ProtId};
-use crate::{Batch, Cx, Dir, Event, Flow, Message, Time, TimerKey, Trace, Uuid, attributes};
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::{
+    Batch, Cx, Dir, Event, Evidence, Flow, Message, Suspicion, Time, TimerKey, Trace, Uuid,
+    attributes,
+};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -32,11 +35,10 @@ const TICK: TimerKey = TimerKey(0);
 #[derive(Debug)]
 pub struct FdAll3 {
     config: FdAll3Config,
-    /// When each other member of the view was last heard of.
+    /// When each other member of the view was last heard of, by the time that we were awake.
     heard: BTreeMap<Uuid, Time>,
-    suspects: BTreeSet<Uuid>,
+    suspects: BTreeMap<Uuid, Suspicion>,
     multicast_since_tick: bool,
-    next_tick: Time,
     heartbeats_sent: u64,
     heartbeats_received: u64,
     suspicions: u64,
@@ -49,9 +51,8 @@ impl FdAll3 {
         Self {
             config,
             heard: BTreeMap::new(),
-            suspects: BTreeSet::new(),
+            suspects: BTreeMap::new(),
             multicast_since_tick: false,
-            next_tick: Time::ZERO,
             heartbeats_sent: 0,
             heartbeats_received: 0,
             suspicions: 0,
@@ -60,14 +61,13 @@ impl FdAll3 {
 
     fn alive(&mut self, m: Uuid, cx: &mut Cx<'_>) {
         let Some(heard) = self.heard.get_mut(&m) else { return };
-        *heard = cx.now;
-        if !self.suspects.is_empty() && self.suspects.remove(&m) {
+        *heard = cx.awake();
+        if !self.suspects.is_empty() && self.suspects.remove(&m).is_some() {
             cx.raise(Dir::Up, Event::Unsuspect([m].into()));
         }
     }
 
     fn tick(&mut self, cx: &mut Cx<'_>) {
-        self.forgive_own_lag(cx.now);
         if !core::mem::take(&mut self.multicast_since_tick) {
             self.heartbeats_sent += 1;
             let beat =
@@ -78,29 +78,19 @@ impl FdAll3 {
         self.schedule(cx);
     }
 
-    /// A tick that comes late says that this process was not running: others may have spoken
-    /// meanwhile without being heard.
-    fn forgive_own_lag(&mut self, now: Time) {
-        let lag = now.since(self.next_tick);
-        if lag > self.config.interval / 4 {
-            for heard in self.heard.values_mut() {
-                *heard = (*heard + lag).min(now);
-            }
-        }
-    }
-
     fn check(&mut self, cx: &mut Cx<'_>) {
-        let local = cx.local();
+        let by = cx.local();
         for (m, heard) in &self.heard {
-            if cx.now.since(*heard) > self.config.timeout && self.suspects.insert(*m) {
+            let silent = cx.awake().since(*heard);
+            if silent > self.config.timeout && !self.suspects.contains_key(m) {
                 self.suspicions += 1;
-                let member = *m;
-                cx.trace(|| Trace::Accused { member, by: local, why: "no heartbeat" });
+                let (member, why) = (*m, Evidence::Silence(silent));
+                self.suspects.insert(member, Suspicion { member, by, why });
+                cx.trace(|| Trace::Accused { member, by, why });
             }
         }
         if !self.suspects.is_empty() && acts_without(cx.group(), &self.suspects) {
-            let list: Vec<Uuid> = self.suspects.iter().copied().collect();
-            cx.raise(Dir::Up, Event::Suspect(list));
+            cx.raise(Dir::Up, Event::Suspect(self.suspects.values().copied().collect()));
         }
     }
 
@@ -108,18 +98,17 @@ impl FdAll3 {
         if self.heard.is_empty() {
             cx.disarm(TICK);
         } else {
-            self.next_tick = cx.now + self.config.interval;
-            cx.arm(TICK, self.next_tick);
+            cx.arm(TICK, cx.now + self.config.interval);
         }
     }
 
     /// Records of those who stay are kept; newcomers start as just heard.
     fn adopt_view(&mut self, cx: &mut Cx<'_>) {
-        let (now, local) = (cx.now, cx.local());
+        let (now, local) = (cx.awake(), cx.local());
         let members: Vec<Uuid> =
             cx.group().members().iter().copied().filter(|m| *m != local).collect();
         self.heard.retain(|m, _| members.contains(m));
-        self.suspects.retain(|m| members.contains(m));
+        self.suspects.retain(|m, _| members.contains(m));
         for m in members {
             self.heard.entry(m).or_insert(now);
         }
@@ -181,7 +170,7 @@ impl Protocol for FdAll3 {
                 for m in list {
                     self.suspects.remove(m);
                     if let Some(heard) = self.heard.get_mut(m) {
-                        *heard = cx.now;
+                        *heard = cx.awake();
                     }
                 }
             }
@@ -197,7 +186,7 @@ impl Protocol for FdAll3 {
     fn answer(&self, q: &crate::Query, _group: &crate::Group) -> Option<crate::Answer> {
         match q {
             crate::Query::Suspects => {
-                Some(crate::Answer::Suspects(self.suspects.iter().copied().collect()))
+                Some(crate::Answer::Suspicions(self.suspects.values().copied().collect()))
             }
             _ => None,
         }
@@ -239,7 +228,7 @@ mod tests {
         let mut all: Vec<Uuid> = seen
             .iter()
             .filter_map(|(_, e)| match e {
-                Event::Suspect(l) => Some(l.clone()),
+                Event::Suspect(l) => Some(l.iter().map(|s| s.member)),
                 _ => None,
             })
             .flatten()
@@ -276,7 +265,7 @@ mod tests {
         let mut s = member(2);
         s.run(Duration::from_millis(5100));
         let seen = s.above.lock().unwrap();
-        let both = seen.iter().any(|(_, e)| matches!(e, Event::Suspect(l) if *l == [id(1), id(3)]));
+        let both = seen.iter().any(|(_, e)| matches!(e, Event::Suspect(l) if l.iter().map(|s| s.member).eq([id(1), id(3)])));
         assert!(both, "{seen:?}");
     }
 

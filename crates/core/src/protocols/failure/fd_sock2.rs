@@ -23,8 +23,8 @@ use crate::protocol::{Interests, Protocol, Service, Spec};
 use crate::wire::header::{FdSock2Header, FdSock2Kind};
 use crate::wire::{Address, Body, Header, Message as WireMessage, ProtId};
 use crate::{
-    Answer, Batch, Cx, Dir, DropReason, Event, Flow, Group, Purpose, Query, Time, TimerKey, Trace,
-    Uuid, attributes,
+    Answer, Batch, Cx, Dir, DropReason, Event, Evidence, Flow, Group, Purpose, Query, Suspicion,
+    Time, TimerKey, Trace, Uuid, attributes,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -70,8 +70,8 @@ pub struct FdSock2 {
     watch: Watch,
     /// Members that are looked for, to be watched or verified.
     searches: Vec<Search>,
-    /// Suspected by anybody; all are members.
-    suspects: BTreeSet<Uuid>,
+    /// Suspected by anybody, as it was first said; all are members.
+    suspects: BTreeMap<Uuid, Suspicion>,
     /// Suspected by this member; announced again until the view changes.
     accused: BTreeSet<Uuid>,
     /// Members that were found alive after a suspicion.
@@ -120,7 +120,7 @@ impl FdSock2 {
             config,
             watch: Watch::Nobody,
             searches: Vec::new(),
-            suspects: BTreeSet::new(),
+            suspects: BTreeMap::new(),
             accused: BTreeSet::new(),
             cleared: BTreeMap::new(),
             leaving: false,
@@ -135,7 +135,7 @@ impl FdSock2 {
         let members = group.members();
         let me = group.rank(group.local)?;
         let (before, after) = members.split_at(me);
-        after[1..].iter().chain(before).find(|m| !self.suspects.contains(m)).copied()
+        after[1..].iter().chain(before).find(|m| !self.suspects.contains_key(m)).copied()
     }
 
     /// Looks to the right, and watches who is there.
@@ -147,7 +147,7 @@ impl FdSock2 {
         // A connection that stands is better evidence than what another member says.
         if let Watch::Connected { neighbour, .. } = self.watch
             && !self.leaving
-            && self.suspects.contains(&neighbour)
+            && self.suspects.contains_key(&neighbour)
             && !self.accused.contains(&neighbour)
         {
             return;
@@ -237,7 +237,7 @@ impl FdSock2 {
             return self.dial(search, cx);
         }
         match (search.found, search.absent) {
-            (Found::Watch, true) => self.lost(search.member, "nobody listens", cx),
+            (Found::Watch, true) => self.lost(search.member, Evidence::NobodyListens, cx),
             (Found::Watch, false) => {
                 self.unreachable += 1;
                 let member = search.member;
@@ -250,15 +250,15 @@ impl FdSock2 {
     }
 
     /// There is evidence that the neighbour is gone.
-    fn lost(&mut self, member: Uuid, why: &'static str, cx: &mut Cx<'_>) {
+    fn lost(&mut self, member: Uuid, why: Evidence, cx: &mut Cx<'_>) {
         let forbearance = self.cleared.get(&member).map(|c| c.believe_until);
         if let Some(until) = forbearance.filter(|until| cx.now < *until) {
             return self.wait(member, until.since(cx.now), cx);
         }
         self.watch = Watch::Nobody;
-        self.suspects.insert(member);
-        self.accused.insert(member);
         let by = cx.local();
+        self.suspects.insert(member, Suspicion { member, by, why });
+        self.accused.insert(member);
         cx.trace(|| Trace::Accused { member, by, why });
         self.announce(cx);
         self.look_right(cx);
@@ -271,28 +271,32 @@ impl FdSock2 {
         }
         multicast(FdSock2Kind::Suspect, self.accused.iter().copied(), cx);
         cx.arm(REPEAT, cx.now + self.config.suspect_msg_interval);
-        let accused = self.accused.iter().copied().collect();
-        self.pass_up(accused, cx);
+        let accused: Vec<Uuid> = self.accused.iter().copied().collect();
+        self.pass_up(&accused, cx);
     }
 
     /// Only the member that would be coordinator without the suspects acts.
-    fn pass_up(&mut self, list: Vec<Uuid>, cx: &mut Cx<'_>) {
+    fn pass_up(&mut self, list: &[Uuid], cx: &mut Cx<'_>) {
         if !list.is_empty() && acts_without(cx.group(), &self.suspects) {
             self.suspect_events += 1;
-            cx.raise(Dir::Up, Event::Suspect(list));
+            let suspicions = list.iter().filter_map(|m| self.suspects.get(m).copied());
+            cx.raise(Dir::Up, Event::Suspect(suspicions.collect()));
         }
     }
 
     /// Another member suspects.
-    fn hear_suspects(&mut self, members: &[Address], cx: &mut Cx<'_>) {
+    fn hear_suspects(&mut self, by: Uuid, members: &[Address], cx: &mut Cx<'_>) {
         let local = cx.local();
         let list: Vec<Uuid> = members
             .iter()
             .filter_map(Address::uuid)
             .filter(|m| *m != local && cx.is_member(*m))
             .collect();
-        self.suspects.extend(&list);
-        self.pass_up(list, cx);
+        for member in list.iter().copied() {
+            let hearsay = Suspicion { member, by, why: Evidence::Hearsay };
+            self.suspects.entry(member).or_insert(hearsay);
+        }
+        self.pass_up(&list, cx);
         self.look_right(cx);
     }
 
@@ -301,7 +305,7 @@ impl FdSock2 {
         let mut cleared = Vec::new();
         for m in list {
             self.give_up_search(m, Found::Verify, cx);
-            if self.suspects.remove(&m) {
+            if self.suspects.remove(&m).is_some() {
                 self.accused.remove(&m);
                 let entry =
                     self.cleared.entry(m).or_insert(Cleared { times: 0, believe_until: cx.now });
@@ -322,7 +326,7 @@ impl FdSock2 {
     /// more by us, unless it is still our finding.
     fn on_view(&mut self, cx: &mut Cx<'_>) {
         let group = cx.group();
-        self.suspects.retain(|m| group.is_member(*m));
+        self.suspects.retain(|m, _| group.is_member(*m));
         self.accused.retain(|m| group.is_member(*m));
         self.cleared.retain(|m, _| group.is_member(*m));
         let gone: Vec<Uuid> =
@@ -370,7 +374,7 @@ impl FdSock2 {
                     // A leave, most likely; the view that says so is on its way.
                     self.wait(neighbour, GRACE, cx);
                 } else {
-                    self.lost(neighbour, "connection closed", cx);
+                    self.lost(neighbour, Evidence::ConnectionClosed, cx);
                 }
             }
             _ => self.on_step(conn, Step::Closed, cx),
@@ -431,7 +435,7 @@ impl Protocol for FdSock2 {
                 continue;
             }
             match h.kind {
-                FdSock2Kind::Suspect => self.hear_suspects(&h.members, cx),
+                FdSock2Kind::Suspect => self.hear_suspects(src, &h.members, cx),
                 FdSock2Kind::Unsuspect => {
                     self.clear(h.members.iter().filter_map(Address::uuid), cx);
                 }
@@ -450,7 +454,7 @@ impl Protocol for FdSock2 {
                 self.look_right(cx);
             }
             (Dir::Down, Event::View(_)) => self.on_view(cx),
-            (Dir::Down, Event::Suspect(list)) => {
+            (Dir::Down, Event::Verify(list)) => {
                 // They are being verified above: is anybody there?
                 for m in list {
                     let known =
@@ -521,7 +525,7 @@ impl Protocol for FdSock2 {
 
     fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
         match q {
-            Query::Suspects => Some(Answer::Suspects(self.suspects.iter().copied().collect())),
+            Query::Suspects => Some(Answer::Suspicions(self.suspects.values().copied().collect())),
             _ => None,
         }
     }

@@ -10,11 +10,11 @@ pub use verify_suspect2::{
     Verification, VerifySuspect2, VerifySuspect2Config, VerifySuspectConfig,
 };
 
-use crate::{Group, Uuid};
-use alloc::collections::BTreeSet;
+use crate::{Group, Suspicion, Uuid};
+use alloc::collections::BTreeMap;
 
 /// Whether this member would be coordinator once `suspects` are gone: the one that acts on a
 /// suspicion. The same rule as in GMS, computed from the same view.
-pub(crate) fn acts_without(group: &Group, suspects: &BTreeSet<Uuid>) -> bool {
-    group.members().iter().find(|m| !suspects.contains(m)) == Some(&group.local)
+pub(crate) fn acts_without(group: &Group, suspects: &BTreeMap<Uuid, Suspicion>) -> bool {
+    group.members().iter().find(|m| !suspects.contains_key(m)) == Some(&group.local)
 }

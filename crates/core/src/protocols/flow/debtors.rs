@@ -7,7 +7,7 @@
 
 use super::control::FlowControl;
 use super::{FlowSettings, SlowMember};
-use crate::{Cx, Dir, Event, Time, TimerKey, Trace, Uuid};
+use crate::{Cx, Dir, Event, Evidence, Time, TimerKey, Trace, Uuid};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -113,7 +113,7 @@ impl FlowControl {
         self.counters.exclusions_asked += due.len() as u64;
         let by = cx.local();
         for member in due.iter().copied() {
-            cx.trace(|| Trace::Accused { member, by, why: "gives no credit" });
+            cx.trace(|| Trace::Accused { member, by, why: Evidence::NoCredit });
         }
         cx.raise(Dir::Down, Event::Exclude(due));
     }

@@ -44,7 +44,7 @@ use crate::wire::header::{GmsHeader, GmsKind};
 use crate::wire::{Address, Header, ProtId};
 use crate::{
     Answer, AppEvent, Batch, Cx, Digest, Dir, DropReason, Event, Flow, Group, GroupChange, Message,
-    Purpose, Query, ReferenceDigest, Time, TimerKey, Trace, Uuid, View, attributes,
+    Purpose, Query, ReferenceDigest, Suspicion, Time, TimerKey, Trace, Uuid, View, attributes,
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -310,12 +310,13 @@ impl Gms {
         }
     }
 
-    fn suspect(&mut self, list: &[Uuid], cx: &mut Cx<'_>) {
+    fn suspect(&mut self, list: &[Suspicion], cx: &mut Cx<'_>) {
         let local = cx.local();
-        for m in list.iter().copied().filter(|m| *m != local) {
-            if self.is_member(m) && self.requests.suspect(m, cx.now) {
-                self.stop_waiting_for(m, cx);
-                self.replace_what_waits_for(m, cx);
+        for s in list.iter().filter(|s| s.member != local) {
+            if self.is_member(s.member) && self.requests.suspect(s.member, cx.now) {
+                cx.tell(AppEvent::Suspected(*s));
+                self.stop_waiting_for(s.member, cx);
+                self.replace_what_waits_for(s.member, cx);
             }
         }
         self.retarget_leave(cx);

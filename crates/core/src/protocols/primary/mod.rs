@@ -308,7 +308,7 @@ impl Protocol for Primary {
 
     fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
         match q {
-            Query::PrimaryAwaits => Some(Answer::Suspects(self.awaited())),
+            Query::PrimaryAwaits => Some(Answer::Members(self.awaited())),
             _ => None,
         }
     }

@@ -242,7 +242,7 @@ fn suspect(kind: FdSock2Kind, members: &[u64]) -> WireMessage {
 fn above(s: &Solo) -> Vec<Uuid> {
     let seen = s.above.lock().expect("nobody panics");
     let lists = seen.iter().filter_map(|(_, e)| match e {
-        Event::Suspect(l) => Some(l.clone()),
+        Event::Suspect(l) => Some(l.iter().map(|s| s.member).collect::<Vec<_>>()),
         _ => None,
     });
     lists.flatten().collect()
@@ -388,6 +388,6 @@ fn nothing_is_remembered_of_members_that_left() {
     s.install(view(3, &[2, 1, 3]));
     let group: &Group = s.stack.group();
     assert!(group.is_member(id(2)));
-    let Some(Answer::Suspects(list)) = s.ask(&Query::Suspects) else { panic!("it answers") };
+    let Some(Answer::Suspicions(list)) = s.ask(&Query::Suspects) else { panic!("it answers") };
     assert!(list.is_empty());
 }

@@ -20,7 +20,7 @@ use crate::protocols::stable::{Stable, StableConfig};
 use crate::testkit::{Solo, exchange, id};
 use crate::wire::header::GmsKind;
 use crate::wire::{self, Header, ProtId, SeqnoPair};
-use crate::{Answer, AppEvent, Cx, Dir, Flow, Group, Trace, Uuid, View};
+use crate::{Answer, AppEvent, Cx, Dir, Evidence, Flow, Group, Suspicion, Trace, Uuid, View};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -228,7 +228,9 @@ impl Cluster {
 
     /// Verified suspicion of `suspects` at `m`.
     fn suspect(&mut self, m: u64, suspects: &[u64]) {
-        let list = suspects.iter().map(|s| id(*s)).collect();
+        let by = id(m);
+        let why = Evidence::NobodyListens;
+        let list = suspects.iter().map(|s| Suspicion { member: id(*s), by, why }).collect();
         self.at(m).event_up(Event::Suspect(list));
     }
 
