@@ -7,7 +7,8 @@ use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 #[cfg(feature = "mutants")]
 use crate::mutants::Mutant;
 use crate::{
-    Cx, Digest, Dir, DropReason, Event, GroupChange, Message, ReferenceDigest, Uuid, View, ViewId,
+    Cx, Digest, Dir, DropReason, Event, GroupChange, Message, ReferenceDigest, Time, Uuid, View,
+    ViewId,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -188,6 +189,10 @@ impl Gms {
         // What we contributed to a merge is not our view any more.
         if self.merging.is_some() {
             self.cancel_merge(cx);
+        }
+        if view.is_merge() {
+            // Whoever is excluded from now on is not about to come back with this merge.
+            self.merge_expected_until = Time::ZERO;
         }
         self.acks_owed.retain(|m, _| view.contains(*m));
         self.merge_digest = match &windows {

@@ -78,6 +78,25 @@ fn what_an_excluded_member_sends_is_dropped() {
     assert_eq!(c.at(1).stack.dropped(crate::DropReason::NotAMember), 1);
 }
 
+/// A merge that is over says nothing about messages of whoever is excluded after it.
+#[test]
+fn what_a_member_sends_that_is_excluded_soon_after_a_merge_is_dropped() {
+    let mut c = Cluster::formed(3);
+    c.split(&[3]);
+    c.suspect(1, &[3]);
+    c.suspect(3, &[1, 2]);
+    c.settle();
+    c.cut.clear();
+    while c.seen_by(1) != [1, 2, 3] {
+        c.run(ms(100));
+    }
+    c.kill(3);
+    c.suspect(1, &[3]);
+    c.settle();
+    c.at(1).arrive(3, to(1, 1));
+    assert_eq!(c.at(1).stack.dropped(crate::DropReason::NotAMember), 1);
+}
+
 #[test]
 fn members_of_other_sites_pass() {
     let mut c = Cluster::formed(1);
