@@ -10,10 +10,14 @@
 mod caps;
 #[path = "interop/chat.rs"]
 mod chat;
+#[path = "interop/cut.rs"]
+mod cut;
 #[path = "interop/matrix.rs"]
 mod matrix;
 #[path = "interop/member.rs"]
 mod member;
+#[path = "interop/merges.rs"]
+mod merges;
 #[path = "interop/pairs.rs"]
 mod pairs;
 #[path = "interop/peer.rs"]

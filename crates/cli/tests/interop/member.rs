@@ -4,6 +4,7 @@
 //! It runs in a process of its own, which is this test program once more, started for the one test
 //! `member_process` with its orders in the environment.
 
+use crate::cut::Cut;
 use rgroups::core::plan::ProtocolConfig;
 use rgroups::core::protocols::faults::DiscardConfig;
 use rgroups::{Address, Channel, Config, ConfigLoader, Event, Events, Flags, Message, SendError};
@@ -58,6 +59,8 @@ struct Book {
     expected: Vec<(bool, String, u64)>,
     /// What others get who ask for the state.
     state: Vec<u8>,
+    /// Who was ever in the view.
+    known: BTreeMap<String, Address>,
 }
 
 /// Everything that the tasks of the member share.
@@ -66,6 +69,7 @@ struct Member {
     channel: Channel,
     book: Arc<Mutex<Book>>,
     paused: Arc<watch::Sender<bool>>,
+    cut: Cut,
 }
 
 /// Does what the orders say, if there are any, and never returns then.
@@ -85,7 +89,7 @@ pub(crate) fn obey_orders() {
 }
 
 /// JGroups' own file, with the properties that it asks for, as its members get them too.
-fn config(words: &[&str]) -> Config {
+fn config(words: &[&str], cut: &Cut) -> Config {
     let file = std::path::Path::new(words[0]).file_name().and_then(|f| f.to_str());
     let udp = !file.is_some_and(|f| f.starts_with("tcp"));
     let transport = if udp { "UDP" } else { "TCP" };
@@ -99,6 +103,7 @@ fn config(words: &[&str]) -> Config {
     let file = loader.load(words[0]).expect("a file of JGroups");
     let discard: ProtocolConfig = DiscardConfig::default().into();
     let plan = file.plan().clone().insert_above(transport, discard);
+    let plan = plan.insert_above(transport, cut.protocol());
     words[4..].iter().fold(Config::from_plan(plan), |config, setting| {
         let (name, value) = setting.split_once('=').expect("NAME=VALUE");
         if name == "states" {
@@ -110,12 +115,13 @@ fn config(words: &[&str]) -> Config {
 }
 
 async fn run(words: &[&str]) {
-    let builder = Channel::builder(config(words)).name(words[2]);
+    let cut = Cut::default();
+    let builder = Channel::builder(config(words, &cut)).name(words[2]);
     say(&format!("versions rgroups {}", env!("CARGO_PKG_VERSION")));
     let (channel, events) = builder.connect(words[1]).await.expect("a group to join");
     say("joined");
-    let member =
-        Member { channel, book: Arc::default(), paused: Arc::new(watch::Sender::new(false)) };
+    let paused = Arc::new(watch::Sender::new(false));
+    let member = Member { channel, book: Arc::default(), paused, cut };
     tokio::spawn(member.clone().read(events));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut steady = None;
@@ -164,7 +170,11 @@ fn say(line: &str) {
 }
 
 /// The contents of a message follow from its number, its sender and its destination.
+/// With a size of 0 it is the number, as text.
 pub(crate) fn contents(number: u64, size: usize, from: &str, to: &str) -> Vec<u8> {
+    if size == 0 {
+        return format!("{number:08}").into_bytes();
+    }
     let both = from.bytes().chain(to.bytes());
     let salt = both.fold(0u64, |salt, b| salt.wrapping_mul(131).wrapping_add(b.into()));
     let mut b = number.to_be_bytes().to_vec();
@@ -191,6 +201,16 @@ impl Member {
             ["ucast", to, text] => {
                 let to = self.named(to).expect("a member of this name");
                 self.post(Message::unicast(to, text.to_owned())).await;
+            }
+            ["ignore", ref names @ ..] => {
+                let book = self.book();
+                self.cut.ignore(names.iter().map(|name| book.known[*name]));
+            }
+            ["beyond", to, text] => {
+                let to = self.book().known[to];
+                if let Err(e) = self.channel.send(Message::unicast(to, text.to_owned())).await {
+                    say(&format!("refused {text}: {e}"));
+                }
             }
             ["mcastn", times, size] => self.load("all", number(times), number(size)).await,
             ["ucastn", to, times, size] => self.load(to, number(times), number(size)).await,
@@ -282,6 +302,8 @@ impl Member {
                 Some(Event::View(v)) => {
                     self.names_known(v.members()).await;
                     let names: Vec<String> = v.members().iter().map(|m| self.name(*m)).collect();
+                    let pairs = names.iter().cloned().zip(v.members().iter().copied());
+                    self.book().known.extend(pairs);
                     let kind = if v.is_merge() { "merge" } else { "view" };
                     say(&format!("{kind} {} {}", v.id().id, names.join(",")));
                 }

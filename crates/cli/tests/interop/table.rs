@@ -63,7 +63,7 @@ pub(crate) fn versions(peers: &[Peer]) -> Vec<String> {
 
 /// Warnings that members print in a group that does what the tests do, by a part of their text, and
 /// what they mean.
-const KNOWN_WARNINGS: [(&str, &str); 11] = [
+const KNOWN_WARNINGS: [(&str, &str); 12] = [
     ("timed out (after", "a machine that is busy lets a joiner wait, and it asks again"),
     ("is in preview state", "JGroups calls NAKACK4 a preview"),
     ("JGRP000015", "a socket buffer is smaller than JGroups asks for"),
@@ -72,6 +72,7 @@ const KNOWN_WARNINGS: [(&str, &str); 11] = [
     ("JGRP000032", "the physical address of a member that has just gone is not known"),
     ("JGRP000012", "a packet of another cluster on the same port"),
     ("different cluster", "the same, of ours"),
+    ("RG0308", "a member that is cut off, or dead, is excluded"),
     ("RG0410", "a send waits for a slow receiver"),
     ("JGRP000041", "the same without the number of messages"),
     ("no physical address", "the physical address of a member that has just gone is not known"),
@@ -108,7 +109,8 @@ pub(crate) fn warnings(peers: &[Peer]) -> BTreeMap<String, u64> {
             });
             let known = KNOWN_WARNINGS.iter().find(|k| !error && line.contains(k.0));
             let kind = closing.map(|k| k.2).or(known.map(|k| k.1)).unwrap_or_else(|| {
-                panic!("{} says:\n{}", p.name, lines[i..lines.len().min(i + 20)].join("\n"))
+                let around = &lines[i.saturating_sub(5)..lines.len().min(i + 20)];
+                panic!("{} says:\n{line}\namong\n{}", p.name, around.join("\n"))
             });
             let side = if java { "Java" } else { "Rust" };
             let level = if error { " (SEVERE)" } else { "" };

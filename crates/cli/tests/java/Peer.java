@@ -6,11 +6,14 @@ import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.jgroups.Address;
 import org.jgroups.BytesMessage;
@@ -86,6 +89,8 @@ public class Peer implements Receiver {
     private final JChannel channel;
     private final Map<Address, Stream> multicasts = new TreeMap<>(), unicasts = new TreeMap<>();
     private final Map<String, Stream> sent = new TreeMap<>();
+    /** Who was ever in the view. */
+    private final Set<Address> known = ConcurrentHashMap.newKeySet();
     private final List<Expected> expected = new ArrayList<>();
     private byte[] state = contents(0, 100, "", "");
     private boolean paused;
@@ -142,6 +147,16 @@ public class Peer implements Receiver {
             case "steady" -> steadily(words);
             case "rsvp" -> confirmed(words[1].getBytes());
             case "discard" -> discard.discardAll(words[1].equals("on"));
+            case "ignore" -> {
+                discard.resetIgnoredMembers();
+                for (int i = 1; i < words.length; i++) {
+                    discard.addIgnoreMember(named(known, words[i]).orElseThrow());
+                }
+            }
+            case "beyond" -> {
+                Address to = named(known, words[1]).orElseThrow();
+                channel.send(new BytesMessage(to, words[2].getBytes()));
+            }
             case "lossy" -> {
                 discard.setUpDiscardRate(Double.parseDouble(words[1]));
                 discard.setDownDiscardRate(Double.parseDouble(words[1]));
@@ -193,13 +208,21 @@ public class Peer implements Receiver {
     }
 
     private Optional<Address> named(String name) {
-        return channel.getView().getMembers().stream()
-                .filter(m -> name.equals(NameCache.get(m)))
-                .findFirst();
+        return named(channel.getView().getMembers(), name);
     }
 
-    /** The contents of a message follow from its number, its sender and its destination. */
+    private static Optional<Address> named(Collection<Address> members, String name) {
+        return members.stream().filter(m -> name.equals(NameCache.get(m))).findFirst();
+    }
+
+    /**
+     * The contents of a message follow from its number, its sender and its destination. With a size
+     * of 0 it is the number, as text.
+     */
     private static byte[] contents(long number, int size, String from, String to) {
+        if (size == 0) {
+            return String.format("%08d", number).getBytes();
+        }
         long salt = 0;
         for (byte b : (from + to).getBytes()) {
             salt = salt * 131 + b;
@@ -366,6 +389,7 @@ public class Peer implements Receiver {
         String names = v.getMembers().stream()
                 .map(m -> String.valueOf(NameCache.get(m)))
                 .collect(Collectors.joining(","));
+        known.addAll(v.getMembers());
         String kind = v instanceof MergeView ? "merge" : "view";
         say(kind + " " + v.getViewId().getId() + " " + names);
     }

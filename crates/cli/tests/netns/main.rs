@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod cuts;
+mod lean;
 mod links;
 mod load;
 mod world;
@@ -25,6 +26,7 @@ macro_rules! tests {
 pub(crate) use tests;
 
 fn main() -> ExitCode {
+    lean::obey_orders();
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let missing = world::missing();

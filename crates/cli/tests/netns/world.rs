@@ -151,16 +151,37 @@ impl World {
         Proc::start_as(ip)
     }
 
+    /// A lean member (see `lean`) at a host, which sends so many messages a second.
+    pub(crate) fn lean(&self, host: usize, name: &str, rate: f64) -> Proc {
+        let mut words = vec![self.transport.to_owned(), name.to_owned(), rate.to_string()];
+        words.extend(self.settings(host));
+        words.extend(SETTINGS.map(|s| s.trim_start_matches("-D").to_owned()));
+        if self.transport == "tcp" {
+            let hosts: Vec<String> = (1..=5).map(|i| format!("10.77.0.{i}:7800")).collect();
+            words.push("TCPPING.port_range=0".into());
+            words.push(format!("TCPPING.initial_hosts={}", hosts.join(",")));
+        }
+        let mut ip = Command::new("ip");
+        ip.args(["netns", "exec", &self.hosts[host - 1].0]);
+        ip.arg(std::env::current_exe().expect("we run"));
+        ip.env(crate::lean::ORDERS, words.join(" "));
+        Proc::start_as(ip)
+    }
+
+    /// Where a member at a host is.
+    fn settings(&self, host: usize) -> [String; 3] {
+        let transport = self.transport.to_uppercase();
+        [
+            format!("{transport}.bind_addr=10.77.0.{host}"),
+            format!("{transport}.diag.enabled=true"),
+            format!("{transport}.bind_port=7800"),
+        ]
+    }
+
     /// A command of ours that joins the group from a host.
     pub(crate) fn member(&self, host: usize, command: &str, name: &str, more: &[&str]) -> Proc {
-        let transport = self.transport.to_uppercase();
-        let own = format!("10.77.0.{host}");
         let hosts: Vec<String> = (1..=5).map(|i| format!("--hosts=10.77.0.{i}:7800")).collect();
-        let settings = [
-            format!("-D{transport}.bind_addr={own}"),
-            format!("-D{transport}.diag.enabled=true"),
-            format!("-D{transport}.bind_port=7800"),
-        ];
+        let settings = self.settings(host).map(|s| format!("-D{s}"));
         let mut args = vec![command, "demo", "-n", name, "--transport", self.transport];
         args.extend(settings.iter().map(String::as_str));
         args.extend(SETTINGS);
