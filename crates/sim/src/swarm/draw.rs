@@ -242,8 +242,7 @@ impl Draw {
     fn subsets(&mut self) {
         for (_, action) in &mut self.schedule {
             let Action::Send(_, message) = action else { continue };
-            // An attempt is made at one destination: a subset is several.
-            let one = message.to.is_some() || message.try_only || message.sync.is_none();
+            let one = message.to.is_some() || message.sync.is_none();
             if one || !self.rng.chance(0.2) {
                 continue;
             }

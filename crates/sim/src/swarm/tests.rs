@@ -99,7 +99,7 @@ fn synchronous_sends_break_nothing() {
 #[test]
 fn synchronous_sends_are_drawn_at_all_levels_with_and_without_time_and_to_some() {
     let task = Task { sends: true, ..Task::new(Profile::Lossy, 5) };
-    let all = Configuration::draw(1, &task).schedule;
+    let all: Vec<_> = (1..9).flat_map(|seed| Configuration::draw(seed, &task).schedule).collect();
     let sent: Vec<_> = all
         .iter()
         .filter_map(|(_, a)| match a {
@@ -113,7 +113,9 @@ fn synchronous_sends_are_drawn_at_all_levels_with_and_without_time_and_to_some()
     assert!(sent.iter().any(|(s, _)| s.timeout.is_none()));
     assert!(sent.iter().any(|(s, _)| s.timeout.is_some()));
     assert!(sent.iter().any(|(_, m)| m.to.is_some()));
-    assert!(sent.iter().any(|(_, m)| m.among.as_ref().is_some_and(|a| a.len() > 1)));
+    let to_some = || sent.iter().filter(|(_, m)| m.among.as_ref().is_some_and(|a| a.len() > 1));
+    assert!(to_some().any(|(_, m)| !m.try_only));
+    assert!(to_some().any(|(_, m)| m.try_only));
 }
 
 #[test]

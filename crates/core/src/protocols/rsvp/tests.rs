@@ -197,6 +197,29 @@ fn a_send_that_was_never_admitted_is_reported_as_not_sent() {
     assert_eq!(c.gauge(0, "RSVP", "pending_rsvp_requests"), 0);
 }
 
+/// An attempt at B and C with 500 bytes, where B has no credit left and C has.
+fn attempt_at_two() -> (Cluster, OpId) {
+    let config = UfcConfig { max_credits: crate::attributes::ByteSize(1000), ..<_>::default() };
+    let mut c = Cluster::new(3, &MfcConfig::default(), &config, 60_000);
+    c.consuming[1] = false;
+    c.unicast(0, 1, 1000, 1);
+    let to = Some([c.id(1), c.id(2)].into());
+    let op = c.send_how(0, wire::Message::multicast(Body::bytes([7].repeat(500))), |send| {
+        send.try_only = true;
+        send.sync = Some(app::Sync { timeout: None, to, ..sync(SyncLevel::OnDeliver) });
+    });
+    c.step();
+    (c, op)
+}
+
+#[test]
+fn an_attempt_at_a_subset_is_refused_whole_by_who_has_no_credit() {
+    let (c, op) = attempt_at_two();
+    assert_eq!(c.refusal(0, op), Some(&SendRefusal::WouldBlock { by: [c.id(1)].into() }));
+    assert!(c.delivered[2].is_empty(), "nobody gets a part of it");
+    assert_eq!(c.gauge(0, "RSVP", "pending_rsvp_requests"), 0);
+}
+
 #[test]
 fn giving_up_after_admission_ends_only_the_wait() {
     let mut c = cluster(2);

@@ -5,8 +5,8 @@ use crate::app::{SyncEnd, SyncOutcome, SyncRequest};
 use crate::wire::header::{RsvpHeader, RsvpKind};
 use crate::wire::{Address, Flags, Header, Hints, ProtId};
 use crate::{
-    AppEvent, Cx, Dir, Event, Flow, Message, OpId, SendRefusal, SendToken, SyncLevel, Time,
-    TimerKey, Trace, Uuid, View, tag,
+    Answer, AppEvent, Cx, Dir, Event, Flow, Message, OpId, Query, SendRefusal, SendToken,
+    SyncLevel, Time, TimerKey, Trace, Uuid, View, tag,
 };
 use alloc::vec::Vec;
 
@@ -115,6 +115,15 @@ impl Rsvp {
         };
         awaited.sort_unstable();
         awaited.dedup();
+        if subset.is_some() && msg.hints.contains(Hints::DONT_BLOCK) {
+            let by = without_room(&awaited, msg, cx);
+            if !by.is_empty() {
+                cx.discard(msg, SendRefusal::WouldBlock { by });
+                return Flow::Stop;
+            }
+            // A copy that was refused after others left would never be acknowledged.
+            msg.hints -= Hints::DONT_BLOCK;
+        }
         let Some(id) = self.free_id() else {
             cx.discard(msg, SendRefusal::WouldBlock { by: self.missing_longest() });
             return Flow::Stop;
@@ -400,4 +409,19 @@ impl Rsvp {
         }
         self.finish_if_complete(id, cx);
     }
+}
+
+/// Who of these cannot be sent a copy of `msg` at once. Of a large message only the first fragment
+/// must fit for it to leave.
+fn without_room(to: &[Uuid], msg: &Message, cx: &Cx<'_>) -> Vec<Uuid> {
+    let bytes = match cx.ask_below(&Query::FragmentSize) {
+        Some(Answer::Bytes(size)) => msg.length().min(size as usize),
+        _ => msg.length(),
+    };
+    let oob = msg.has(Flags::OOB);
+    let is_full = |m: &Uuid| match cx.ask_below(&Query::Room { dest: Some(*m), oob, bytes }) {
+        Some(Answer::Room(room)) => !room.immediate,
+        _ => false,
+    };
+    to.iter().copied().filter(is_full).collect()
 }
