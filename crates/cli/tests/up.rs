@@ -97,6 +97,9 @@ fn killed_left_and_added_members_show_in_the_views() {
     let mut up = Up::start(&Net::udp(), "members", &[]);
     up.view("C", &["A", "B", "C"]);
     up.obeys(&["kill", "A"]);
+    let (_, why) = up.proc.find(PATIENCE, |v| v["type"] == "suspected" && v["suspect"] == "A");
+    let said = |key: &str| why[key].as_str().is_some_and(|s| !s.is_empty());
+    assert!(why["member"] == "B" && said("by") && said("reason"), "{why}");
     up.view("B", &["B", "C"]);
     up.obeys(&["add", "A"]);
     up.view("A", &["B", "C", "A"]);
@@ -151,4 +154,37 @@ fn a_signal_to_the_parent_makes_every_member_leave() {
     assert_eq!(ended.code, Some(143), "{}", ended.stderr);
     let clean = ended.objects().iter().filter(|o| o["clean"] == true).count();
     assert_eq!(clean, 2, "{ended:?}");
+}
+
+/// The left neighbour of the member that stands still goes meanwhile, so another one looks for it.
+#[test]
+fn a_member_that_stands_still_for_less_than_the_timeout_is_not_excluded() {
+    let mut up = Up::start(&Net::tcp(), "pause", &["-D", "FD_ALL3.timeout=10m"]);
+    let whole = up.view("C", &["A", "B", "C"]);
+    let refused = up.ctl(&["pause", "X", "1s"]);
+    assert!(refused.stderr.contains("no member \"X\""), "{}", refused.stderr);
+    // It is let go on by hand, so that nothing depends on how fast this machine is.
+    up.obeys(&["pause", "C", "9m"]);
+    let status = up.obeys(&["status"]);
+    let paused = |m: &Value| m["member"] == "C" && m["state"] == "paused";
+    assert!(status["data"].as_array().is_some_and(|l| l.iter().any(paused)), "{status}");
+    let pair_at = |up: &mut Up, member: &str| {
+        up.proc.find(PATIENCE, |v| {
+            assert_ne!(v["suspect"], "C", "{v}");
+            v["type"] == "view" && v["member"] == member && names(v) == ["A", "C"]
+        });
+    };
+    up.obeys(&["kill", "B"]);
+    pair_at(&mut up, "A");
+    let status = up.obeys(&["status"]);
+    let of_old_view = |m: &Value| m["member"] == "C" && m["view"] == whole["view"];
+    assert!(status["data"].as_array().is_some_and(|l| l.iter().any(of_old_view)), "{status}");
+    up.obeys(&["pause", "C", "0s"]);
+    pair_at(&mut up, "C");
+    let status = up.obeys(&["status"]);
+    assert!(!status["data"].as_array().is_some_and(|l| l.iter().any(paused)), "{status}");
+    up.obeys(&["stop"]);
+    let ended = std::mem::replace(&mut up.proc, Proc::start(&["version"])).end(PATIENCE);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.objects().iter().any(|v| v["suspect"] == "C"), "{:?}", ended.stdout);
 }

@@ -27,6 +27,13 @@ pub(crate) enum Request {
         /// Which.
         member: String,
     },
+    /// Let a member stand still.
+    Pause {
+        /// Which.
+        member: String,
+        /// For how long.
+        ms: u64,
+    },
     /// Start a member.
     Add {
         /// Its name.
@@ -105,6 +112,9 @@ fn request(action: &UpAction) -> Result<Request, Failure> {
     Ok(match action {
         UpAction::Kill { member } => Request::Kill { member: member.clone() },
         UpAction::Leave { member } => Request::Leave { member: member.clone() },
+        UpAction::Pause { member, time } => {
+            Request::Pause { member: member.clone(), ms: time.as_millis() as u64 }
+        }
         UpAction::Add { member } => Request::Add { member: member.clone() },
         UpAction::Partition { groups } => Request::Partition { groups: parse_groups(groups)? },
         UpAction::Heal => Request::Heal,

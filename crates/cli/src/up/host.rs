@@ -5,6 +5,7 @@ use super::{Order, Report};
 use crate::args::{StackArgs, Transport};
 use crate::failure::Failure;
 use crate::join;
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
@@ -130,6 +131,19 @@ impl Host {
     /// Gives an order; a member that is gone does not hear it.
     pub(crate) async fn order(&self, o: Order) {
         let _ = self.orders.send(o).await;
+    }
+
+    /// Stops the process of the member, or lets it go on.
+    pub(crate) fn stand_still(&self, still: bool) -> Result<(), Failure> {
+        let Kind::Process(child) = &self.kind else {
+            return Err(Failure::run("members in one process cannot stand still alone"));
+        };
+        // No identity: it has ended and was waited for.
+        let pid = child.id().and_then(|id| Pid::from_raw(id as i32));
+        let pid = pid.ok_or_else(|| Failure::run("the member has ended"))?;
+        let signal = if still { Signal::STOP } else { Signal::CONT };
+        kill_process(pid, signal)
+            .map_err(|e| Failure::run(format!("cannot signal the member: {e}")))
     }
 
     /// Ends the member without letting it leave.

@@ -1,5 +1,7 @@
 //! The parent of a cluster: starts members, shows what they report, serves `up-ctl`.
 
+mod pausing;
+
 use super::control::{Reply, Request, socket_path};
 use super::host::{Host, Shape};
 use super::{Order, Report, SeenView};
@@ -48,6 +50,8 @@ struct Known {
 enum State {
     Joining,
     Member,
+    /// Stands still until then.
+    Paused(Instant),
     Leaving,
     Killed,
     Gone,
@@ -58,6 +62,7 @@ impl State {
         match self {
             State::Joining => "joining",
             State::Member => "member",
+            State::Paused(_) => "paused",
             State::Leaving => "leaving",
             State::Killed => "killed",
             State::Gone => "gone",
@@ -65,7 +70,7 @@ impl State {
     }
 
     fn runs(self) -> bool {
-        matches!(self, State::Joining | State::Member | State::Leaving)
+        matches!(self, State::Joining | State::Member | State::Paused(_) | State::Leaving)
     }
 }
 
@@ -247,6 +252,7 @@ impl Parent {
                     self.act(request, tell).await;
                 },
                 _ = show.tick() => self.show_traffic(),
+                () = self.next_to_go_on() => self.go_on(|_, until| until <= Instant::now()),
                 () = &mut end => return Ok(0),
                 code = signals.next() => return Ok(code),
             }
@@ -355,6 +361,7 @@ impl Parent {
         let reply = match request {
             Request::Kill { member } => self.kill(&member),
             Request::Leave { member } => self.leave(&member).await,
+            Request::Pause { member, ms } => self.pause(&member, Duration::from_millis(ms)),
             Request::Add { member } => self.add(member),
             Request::Status => self.status(),
             Request::Stop => done("stopping"),
@@ -401,6 +408,7 @@ impl Parent {
         if let Err(r) = self.running(name) {
             return r;
         }
+        self.go_on(|n, _| n == name);
         let Some(m) = self.members.get_mut(name) else { return refuse("gone") };
         m.state = State::Leaving;
         m.host.order(Order::Leave).await;
@@ -506,6 +514,7 @@ impl Parent {
         reported: &mut mpsc::Receiver<(String, Report)>,
         signals: &mut Signals,
     ) -> Result<(), Failure> {
+        self.go_on(|_, _| true);
         for m in self.members.values().filter(|m| m.state.runs()) {
             m.host.order(Order::Leave).await;
         }
