@@ -18,10 +18,9 @@ pub(super) fn cut(holdings: &[&Holding], all: bool) -> Option<Cut> {
     if let Some(cut) = earlier().find(|c| c.certain).or_else(|| earlier().next()) {
         return Some(cut.clone());
     }
-    // Whoever has delivered up to a number holds everything below it, or it was stable.
-    let mut upto = holdings.iter().map(|h| h.delivered).reduce(max)?;
-    while holdings.iter().any(|h| h.holds(upto.wrapping_add(1))) {
-        upto = upto.wrapping_add(1);
+    let mut upto = holdings.iter().map(|h| h.delivered).reduce(min)?;
+    while let Some(next) = holdings.iter().find_map(|h| h.beyond(upto)) {
+        upto = next;
     }
     let ahead: BTreeSet<i64> = holdings
         .iter()
@@ -34,6 +33,18 @@ pub(super) fn cut(holdings: &[&Holding], all: bool) -> Option<Cut> {
 }
 
 impl Holding {
+    /// How much further than to number `n` this member alone can bring others. Its window may start
+    /// beyond: it joined when the number was given already, and knows nothing of what was before. A
+    /// window that starts there because everything before was stable is behind nobody's.
+    fn beyond(&self, n: i64) -> Option<i64> {
+        let next = n.wrapping_add(1);
+        let delivered = after(self.delivered, n) && !after(self.low, n);
+        match delivered {
+            true => Some(self.delivered),
+            false => self.holds(next).then_some(next),
+        }
+    }
+
     /// The numbers of a cut that are not there, or the first of them.
     pub(super) fn lacking<'a>(&'a self, cut: &'a Cut) -> impl Iterator<Item = i64> + 'a {
         lacking(self.delivered, |n| self.holds(n), cut)
@@ -41,7 +52,8 @@ impl Holding {
 
     /// Whether something was delivered that the cut does not contain.
     pub(super) fn exceeds(&self, cut: &Cut) -> bool {
-        after(self.delivered, cut.upto) || self.ahead.iter().any(|n| !cut.contains(n))
+        let delivered = after(self.delivered, self.low) && after(self.delivered, cut.upto);
+        delivered || self.ahead.iter().any(|n| !cut.contains(n))
     }
 }
 
@@ -79,8 +91,8 @@ pub(super) fn shortened(window: &Window, cut: &Cut) -> Cut {
     Cut { upto, ahead, certain: false }
 }
 
-fn max(a: i64, b: i64) -> i64 {
-    if after(a, b) { a } else { b }
+fn min(a: i64, b: i64) -> i64 {
+    if after(a, b) { b } else { a }
 }
 
 #[cfg(test)]
@@ -124,6 +136,19 @@ mod tests {
         let mut a = holding(5, &[8]);
         a.ahead.push(8);
         assert_eq!(decided(&[a, holding(5, &[])]), (5, [8].into()));
+    }
+
+    /// A member that joined when `low` had been sent, and has delivered up to `delivered` since.
+    fn joined(low: i64, delivered: i64) -> Holding {
+        Holding { low, ..holding(delivered, &[]) }
+    }
+
+    #[test]
+    fn a_joiners_window_says_nothing_of_the_time_before() {
+        assert_eq!(decided(&[holding(5, &[6]), joined(9, 9)]), (6, Vec::new()));
+        assert_eq!(decided(&[holding(5, &[6, 7, 8, 9]), joined(9, 12)]), (12, Vec::new()));
+        let cut = Cut { upto: 6, ahead: Ranges::default(), certain: true };
+        assert!(!joined(9, 9).exceeds(&cut) && joined(9, 10).exceeds(&cut));
     }
 
     fn carrying(h: Holding, upto: i64, certain: bool) -> Holding {

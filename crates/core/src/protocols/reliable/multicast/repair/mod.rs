@@ -175,6 +175,13 @@ impl Repair {
         if undecided { self.frozen.remove(&m).map(|f| f.sender) } else { None }
     }
 
+    /// A view was installed without waiting, in the place of one that waited: nobody was left to agree
+    /// with. What was not decided never will be, and a later view has nothing to ask about it.
+    fn forget_undecided(&mut self) {
+        let waits = |m: &Uuid| self.run.as_ref().is_some_and(|r| r.excluded.contains(m));
+        self.frozen.retain(|m, f| f.cut.is_some() || waits(m));
+    }
+
     /// Notes that what is decided holds for this view too.
     fn holds_for(&mut self, view: ViewId) {
         if self.frozen.is_empty() {
@@ -306,6 +313,7 @@ impl ReliableMulticast {
             cx.disarm(REPAIR);
         }
         self.repair.reports.retain(|m, _| view.contains(*m));
+        self.repair.forget_undecided();
         self.repair.holds_for(view.id);
         self.answer_those_who_wait(view.id, cx);
     }

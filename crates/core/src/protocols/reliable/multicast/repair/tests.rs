@@ -166,3 +166,22 @@ fn a_member_that_the_replacing_view_brings_back_goes_on_where_it_was() {
     let Some(Answer::Digest(d)) = digest else { panic!("the layer answers") };
     assert_eq!(d.iter().map(|(_, p)| p.delivered).collect::<Vec<_>>(), [1]);
 }
+
+#[test]
+fn who_is_left_alone_by_the_replacing_view_asks_nobody_about_the_tail_later() {
+    let mut s = member_two();
+    s.event_down(Event::Freeze(view(2, 2, &[2, 3])));
+    s.install(view(3, 2, &[2]));
+    s.install(view(4, 2, &[2, 4, 5]));
+    // 4 coordinates the next view, and decides; it never knew 9.
+    let next = view(5, 4, &[4, 2]);
+    s.sent();
+    s.event_down(Event::Freeze(next));
+    let ours = s.sent().into_iter().map(Message::from).filter(payload::is_ours);
+    let reports = ours.filter_map(|m| match payload::read(&m) {
+        Some(Arrived::Report(_, r)) => Some(r),
+        Some(Arrived::Commit(..)) | None => None,
+    });
+    let of: Vec<Vec<Uuid>> = reports.map(|r| r.windows.iter().map(|w| w.of).collect()).collect();
+    assert_eq!(of, [[survivor(5)]]);
+}
