@@ -187,9 +187,15 @@ fn disagreement(
         Some((*p, start, delivered(h, p, s)))
     });
     let (first, first_start, first_set) = sets.next()?;
+    let of_s = h.views_of(sender);
     for (p, start, set) in sets {
         let start = start.max(first_start);
-        let counts = |m: &&MessageId| sent.get(*m).is_some_and(|at| *at > start);
+        // What the sender sent while it had a view without one of the two was not for that one.
+        let for_both = |at: usize| {
+            let current = of_s.iter().take_while(|(i, _)| *i < at).last();
+            current.is_some_and(|(_, v)| [first, p].iter().all(|p| v.contains(h.id(p.life))))
+        };
+        let counts = |m: &&MessageId| sent.get(*m).is_some_and(|at| *at > start && for_both(*at));
         let mine: BTreeSet<&MessageId> = first_set.iter().filter(counts).collect();
         let theirs: BTreeSet<&MessageId> = set.iter().filter(counts).collect();
         if let Some(m) = mine.symmetric_difference(&theirs).next() {
@@ -277,6 +283,25 @@ mod tests {
     #[test]
     fn a_survivor_without_a_message_that_another_delivered_breaks_c11a() {
         assert_eq!(names(&a_is_gone(false, false, false)), ["C11a"]);
+    }
+
+    /// A sends one message in a view of A and `others`, is gone, and B has the message.
+    fn sent_in_a_view_of_a_and(others: &[Life]) -> Vec<Violation> {
+        let mut h = together();
+        let members: Vec<Life> = core::iter::once(A).chain(others.iter().copied()).collect();
+        install(&mut h, A, 8, A, &members);
+        let m = send(&mut h, A, None);
+        deliver(&mut h, B, m);
+        for l in [B, C] {
+            install(&mut h, l, 9, B, &[B, C]);
+        }
+        check(&h)
+    }
+
+    #[test]
+    fn what_was_sent_in_a_view_without_a_member_is_nothing_that_it_lacks() {
+        assert_eq!(names(&sent_in_a_view_of_a_and(&[B, C])), ["C11a"]);
+        assert!(sent_in_a_view_of_a_and(&[B]).is_empty());
     }
 
     #[test]

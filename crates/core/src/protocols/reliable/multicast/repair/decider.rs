@@ -3,8 +3,9 @@
 
 use super::super::super::retransmit;
 use super::super::ReliableMulticast;
+use super::decision::{self, Heard};
 use super::payload::{Cut, Holding, Report};
-use super::{MISSES_VIEW, PATIENCE, Step, decision};
+use super::{MISSES_VIEW, PATIENCE, Step};
 use crate::wire::{Header, header::NakAckHeader};
 use crate::{Cx, Dir, Event, Uuid};
 use alloc::collections::BTreeMap;
@@ -31,11 +32,15 @@ impl ReliableMulticast {
             }
             return;
         }
-        let all = silent.is_empty() && !run.parted;
+        let heard = match silent.is_empty() && !run.parted {
+            true if run.foreign => Heard::AllOfOurs,
+            true => Heard::All,
+            false => Heard::Some,
+        };
         let cuts = own.windows.iter().filter_map(|w| {
             let others = about_it().filter_map(|(_, (_, r))| r.of(w.of));
             let holdings: Vec<&Holding> = core::iter::once(w).chain(others).collect();
-            Some((w.of, decision::cut(&holdings, all)?))
+            Some((w.of, decision::cut(&holdings, heard)?))
         });
         let cuts = cuts.collect();
         run.step = Step::Fetching { cuts, until: cx.now + PATIENCE, attempts: 0 };

@@ -10,10 +10,21 @@ use alloc::vec::Vec;
 /// Most numbers that are looked at in one step; what is beyond comes in the next one.
 const MOST: usize = 8192;
 
+/// Who was heard before a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Every survivor.
+    All,
+    /// Every survivor that takes part, and there are others, of JGroups.
+    AllOfOurs,
+    /// Not everybody.
+    Some,
+}
+
 /// What all deliver of one sender: what an earlier decision says, if anybody carries one; else
 /// everything up to the first number that nobody holds, and whatever out-of-band message beyond it
-/// somebody has delivered. `all`: every survivor was heard.
-pub(super) fn cut(holdings: &[&Holding], all: bool) -> Option<Cut> {
+/// somebody has delivered.
+pub(super) fn cut(holdings: &[&Holding], heard: Heard) -> Option<Cut> {
     let earlier = || holdings.iter().filter_map(|h| h.cut.as_ref());
     if let Some(cut) = earlier().find(|c| c.certain).or_else(|| earlier().next()) {
         return Some(cut.clone());
@@ -29,7 +40,13 @@ pub(super) fn cut(holdings: &[&Holding], all: bool) -> Option<Cut> {
         .map(|n| n.wrapping_sub(upto))
         .collect();
     let ahead = ahead.into_iter().map(|n| upto.wrapping_add(n)).collect();
-    Some(Cut { upto, ahead, certain: all })
+    let certain = match heard {
+        Heard::All => true,
+        // Where a joiner starts, somebody had got to when it joined: maybe one of the others.
+        Heard::AllOfOurs => !holdings.iter().any(|h| after(h.low, upto)),
+        Heard::Some => false,
+    };
+    Some(Cut { upto, ahead, certain })
 }
 
 impl Holding {
@@ -112,7 +129,7 @@ mod tests {
     }
 
     fn decided(holdings: &[Holding]) -> (i64, Vec<i64>) {
-        let cut = cut(&holdings.iter().collect::<Vec<_>>(), true).expect("somebody reports");
+        let cut = cut(&holdings.iter().collect::<Vec<_>>(), Heard::All).expect("somebody reports");
         (cut.upto, cut.ahead.iter().collect())
     }
 
@@ -166,8 +183,16 @@ mod tests {
     #[test]
     fn a_decision_without_somebody_is_not_certain() {
         let own = holding(3, &[]);
-        assert!(cut(&[&own], true).expect("one reports").certain);
-        assert!(!cut(&[&own], false).expect("one reports").certain);
+        let certain = |of: &[&Holding], heard| cut(of, heard).expect("one reports").certain;
+        assert!(certain(&[&own], Heard::All) && !certain(&[&own], Heard::Some));
+        assert!(certain(&[&own], Heard::AllOfOurs));
+    }
+
+    #[test]
+    fn what_was_before_a_joiner_somebody_of_jgroups_may_have_delivered() {
+        let (own, joiner) = (holding(3, &[]), joined(5, 5));
+        let certain = |heard| cut(&[&own, &joiner], heard).expect("two report").certain;
+        assert!(certain(Heard::All) && !certain(Heard::AllOfOurs));
     }
 
     #[test]

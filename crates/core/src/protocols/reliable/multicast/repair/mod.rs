@@ -91,6 +91,8 @@ struct Run {
     survivors: Vec<Uuid>,
     /// There are such members, who may have delivered what nobody here has, or less.
     parted: bool,
+    /// Members of JGroups stay too, of whom nobody knows what they delivered.
+    foreign: bool,
     since: Time,
     step: Step,
     view_sent_at: Time,
@@ -208,13 +210,15 @@ impl ReliableMulticast {
         }
         let takes_part = |m: &Uuid| *m == local || tag::repairs_tails(*m);
         let stay = view.members.iter().copied().filter(|m| current.contains(*m));
+        let (ours, foreign): (Vec<Uuid>, Vec<Uuid>) = stay.partition(takes_part);
         let (survivors, parted): (Vec<Uuid>, Vec<Uuid>) =
-            stay.filter(takes_part).partition(|m| view.together(local, *m));
+            ours.into_iter().partition(|m| view.together(local, *m));
         self.repair.run = Some(Run {
             view: Arc::clone(view),
             excluded,
             survivors,
             parted: !parted.is_empty(),
+            foreign: !foreign.is_empty(),
             since: cx.now,
             step: Step::Reporting,
             view_sent_at: cx.now,
@@ -290,7 +294,7 @@ impl ReliableMulticast {
         let undecided = self.repair.frozen.iter().filter(|(_, f)| f.cut.is_none());
         let cuts = undecided.filter_map(|(m, f)| {
             let own = f.sender.window.holding(*m, None);
-            Some((*m, decision::cut(&[&own], false)?))
+            Some((*m, decision::cut(&[&own], decision::Heard::Some)?))
         });
         let cuts: Vec<(Uuid, Cut)> = cuts.collect();
         self.settle(&cuts, cx);
