@@ -69,7 +69,7 @@ impl Gms {
     /// joiner has not reported it yet.
     fn welcome_again(&mut self, joiner: Uuid, cx: &mut Cx<'_>) {
         let Some(view) = self.latest().cloned() else { return };
-        let mut digest = digest_for(&view, &[], cx);
+        let mut digest = self.digest_for(&view, &[], cx);
         if let (Some(digest), Some(first)) = (&mut digest, self.welcomes.get(&joiner)) {
             for (m, pair) in first.iter().filter(|(m, _)| view.contains(*m)) {
                 digest.set(m, pair);
@@ -113,7 +113,7 @@ impl Gms {
         // Before the view is multicast: it uses the coordinator's next number, and the joiner must
         // still receive it (WIRE 17.4).
         let digest =
-            if next.joiners.is_empty() { None } else { digest_for(&view, &next.joiners, cx) };
+            if next.joiners.is_empty() { None } else { self.digest_for(&view, &next.joiners, cx) };
         for m in &next.leavers {
             cx.send_down(payload::leave_response(*m));
         }
@@ -283,18 +283,14 @@ impl Gms {
             self.leave_together_with(leaver, cx);
         }
     }
-}
 
-/// The own digest for the members of `view`, joiners at the start. `None` if a member is unknown.
-fn digest_for(view: &View, joiners: &[Uuid], cx: &Cx<'_>) -> Option<Digest> {
-    let Some(Answer::Digest(own)) = cx.ask_below(&Query::Digest) else { return None };
-    let entry = |m: &Uuid| match joiners.contains(m) {
-        true => Some((*m, SeqnoPair::default())),
-        false => own.get(*m).map(|pair| (*m, pair)),
-    };
-    view.members
-        .iter()
-        .map(entry)
-        .collect::<Option<Vec<_>>>()
-        .map(|entries| entries.into_iter().collect())
+    /// The own digest for the members of `view`, joiners at the start. `None` if a member is unknown.
+    fn digest_for(&self, view: &View, joiners: &[Uuid], cx: &Cx<'_>) -> Option<Digest> {
+        let Some(Answer::Digest(own)) = cx.ask_below(&Query::Digest) else { return None };
+        let pair = |m: &Uuid| match joiners.contains(m) {
+            true => Some(SeqnoPair::default()),
+            false => own.get(*m).or_else(|| self.beginning_of(*m)),
+        };
+        view.members.iter().map(|m| Some((*m, pair(m)?))).collect()
+    }
 }

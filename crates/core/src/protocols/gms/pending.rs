@@ -7,6 +7,7 @@
 use super::Gms;
 use super::member::{Windows, stayed_together};
 use super::payload;
+use crate::wire::SeqnoPair;
 use crate::{Batch, Cx, Digest, Dir, Event, Message, Uuid, View, ViewId, tag};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -51,6 +52,17 @@ impl Gms {
     /// The newest view that this member has accepted: the one that waits, or the installed one.
     pub(super) fn latest(&self) -> Option<&Arc<View>> {
         self.pending.as_ref().map(|p| &p.view).or(self.view.as_ref())
+    }
+
+    /// Where the window of `m` will begin, which came with the view that waits, or with one that it
+    /// replaced: there is none yet. A joiner begins at the start.
+    pub(super) fn beginning_of(&self, m: Uuid) -> Option<SeqnoPair> {
+        let pending = self.pending.as_ref().filter(|_| !self.is_member(m))?;
+        match &pending.windows {
+            Windows::Follow => Some(SeqnoPair::default()),
+            Windows::Set(digest) | Windows::Merge(digest) => digest.get(m),
+            Windows::Jump(digest) => Some(digest.get(m).unwrap_or_default()),
+        }
     }
 
     /// Whether `m` is in the installed view and not in the one that waits.
