@@ -103,7 +103,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(windows::check(h, c, w));
     }
     found.extend(stability::check(h));
-    found.extend(sync::check(h));
+    found.extend(sync::check(h, c));
     found.extend(primary::check(h));
     shorten(found)
 }

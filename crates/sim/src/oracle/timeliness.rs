@@ -24,7 +24,7 @@ pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
 }
 
 /// The time that the repair of a tail may add to a view change.
-const TAIL_REPAIR: Duration = Duration::from_secs(3);
+pub(super) const TAIL_REPAIR: Duration = Duration::from_secs(3);
 
 /// A13: who was killed, or was frozen for so long, is in no view of those who live. Every other
 /// fault in between makes the time begin anew: that is what "times the number of simultaneous
