@@ -6,6 +6,7 @@ use rgroups_core::app::{StateEnd, StateOutcome};
 use rgroups_core::plan::StackPlan;
 use rgroups_core::protocols::state::StateConfig;
 use rgroups_sim::cluster::{Appetite, Cluster, Provision, StateEnded};
+use rgroups_sim::filter::{Action, Pattern, Rule};
 use rgroups_sim::network::Link;
 use state_common::{SECOND, all_know_the_same, ends, id, ms, traffic};
 
@@ -217,4 +218,27 @@ fn an_empty_state_is_a_state_and_the_first_member_has_none() {
     c.start_with_state("B", 5 * SECOND);
     ended(&mut c, "B");
     assert_eq!(ends(&c, "B"), [StateEnded::Given(id(&c, "A"), 0)]);
+}
+
+/// The view with the joiner reaches the provider two seconds after the joiner.
+#[test]
+fn a_joiner_that_the_provider_does_not_know_yet_is_given_the_state() {
+    let mut c = cluster(31, &["A", "B"], Link::lan());
+    traffic(&mut c, &["A", "B"], SECOND);
+    let view = Pattern {
+        to: c.host("B"),
+        protocol: Some("GMS".into()),
+        kind: Some("VIEW".into()),
+        ..Pattern::default()
+    };
+    c.add_rule(Rule::new(view, Action::Delay(2 * SECOND), None));
+    c.start("C");
+    assert!(c.run_until(20 * SECOND, |c| c.view("C").is_some_and(|v| v.members.len() == 3)));
+    assert_eq!(c.view("B").map(|v| v.members.len()), Some(2), "it does not know the joiner");
+    c.fetch_state("C", Some("B"), 120 * SECOND);
+    assert!(c.run_until(10 * SECOND, |c| !ends(c, "C").is_empty()), "it is not waited for");
+    assert!(given_by(&c, "C", "B"), "{:?}", ends(&c, "C"));
+    c.clear_rules();
+    traffic(&mut c, &["A", "B", "C"], SECOND);
+    all_know_the_same(&mut c, &["A", "B", "C"]);
 }
