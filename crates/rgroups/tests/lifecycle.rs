@@ -7,7 +7,7 @@ use rgroups::{
     Channel, Config, ConnectError, Diagnose, Event, Failed, Message, Receiver, Sync, SyncEnd, View,
     block_on, blocking,
 };
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -194,6 +194,36 @@ fn a_receiver_is_called_for_everything_in_order() {
     }
     block_on(ch.close()).expect("leaves");
     assert!(heard.recv_timeout(PATIENCE).is_err(), "the receiver is gone");
+}
+
+/// Closes its own channel when it hears something.
+struct Closer(Arc<OnceLock<Channel>>, mpsc::Sender<()>);
+
+impl Receiver for Closer {
+    async fn message(&mut self, _: Message) {
+        let Some(ch) = self.0.get().cloned() else { return };
+        // On a slow machine nobody may confirm it in time, which is no matter here.
+        let _ = ch.close().await;
+        let _ = self.1.send(());
+    }
+}
+
+#[test]
+fn a_receiver_may_close_its_own_channel() {
+    for kind in [Kind::InProcess, Kind::Udp, Kind::Tcp] {
+        let config = config(kind);
+        let mut a = join(&config, "A");
+        let (closed, told) = mpsc::channel();
+        let own = Arc::new(OnceLock::new());
+        let builder = Channel::builder(config).name("B");
+        let receiver = Closer(Arc::clone(&own), closed);
+        let b = block_on(builder.connect_with("test", receiver)).expect("joins");
+        assert!(own.set(b).is_ok());
+        await_view(&mut a, |v| v.members().len() == 2);
+        block_on(a.ch.send(Message::multicast("close"))).expect("sent");
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(()), "the call returns");
+        await_view(&mut a, |v| v.members().len() == 1);
+    }
 }
 
 /// Cannot handle what says so.
