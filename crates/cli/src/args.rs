@@ -4,7 +4,9 @@ mod bench;
 mod stack;
 mod up;
 
-pub(crate) use bench::{BenchAction, BenchArgs, BenchMemberArgs, McastArgs, Peer};
+pub(crate) use bench::{
+    BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs, Peer, TeamArgs,
+};
 pub(crate) use stack::{ConfigAction, ConfigArgs, StackArgs, StackForm};
 pub(crate) use up::{UpAction, UpArgs, UpCtlArgs, UpMemberArgs};
 

@@ -36,12 +36,46 @@ fn everybody_receives_everything_over_tcp() {
     everybody_receives_everything("tcp");
 }
 
+fn median(ended: &Ended, of: &str) -> f64 {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let result = ended.objects().pop().expect("a result");
+    let value = result["median"][of].as_f64();
+    value.unwrap_or_else(|| panic!("no {of} in {result}"))
+}
+
+#[test]
+fn every_call_is_answered() {
+    for transport in ["udp", "tcp"] {
+        let few = ["--transport", transport, "--nodes", "3", "--count", "50", "--rounds", "1"];
+        let few = [&few[..], &["--warm-up", "5"]].concat();
+        assert!(median(&bench(&[&["rtt"][..], &few].concat()), "latency_p50_us") > 0.0);
+        for level in ["receive", "contiguous", "deliver"] {
+            let rsvp = [&["rsvp", "--level", level][..], &few].concat();
+            assert!(median(&bench(&rsvp), "latency_p50_us") > 0.0, "{level}");
+        }
+    }
+}
+
+#[test]
+fn members_go_and_come_and_all_see_it() {
+    for transport in ["udp", "tcp"] {
+        let few = ["--transport", transport, "--nodes", "3", "--rounds", "2"];
+        let crash = bench(&[&["crash", "--oldest"][..], &few].concat());
+        assert!(median(&crash, "last_ms") >= median(&crash, "first_ms"));
+        let join = bench(&[&["join"][..], &few].concat());
+        assert!(median(&join, "last_ms") > 0.0);
+    }
+}
+
 #[test]
 fn what_cannot_be_measured_is_refused() {
     for wrong in [
         &["mcast", "--nodes", "3", "--senders", "4"][..],
         &["mcast", "--transport", "inproc"],
         &["mcast", "--size", "15"],
+        &["rtt", "--nodes", "1"],
+        &["rsvp", "--level", "twice"],
+        &["crash", "--transport", "inproc"],
     ] {
         assert_eq!(bench(wrong).code, Some(2), "{wrong:?}");
     }

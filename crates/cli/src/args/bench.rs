@@ -6,6 +6,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+impl BenchAction {
+    /// The processes that it starts.
+    pub(super) fn team(&mut self) -> Option<&mut TeamArgs> {
+        match self {
+            BenchAction::Mcast(a) => Some(&mut a.team),
+            BenchAction::Rtt(calls) | BenchAction::Rsvp { calls, .. } => Some(&mut calls.team),
+            BenchAction::Join(a) | BenchAction::Crash(a) => Some(&mut a.team),
+            BenchAction::Compare { .. } => None,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -21,6 +33,34 @@ pub(crate) enum BenchAction {
     ///
     /// Example: rgroups bench mcast --nodes 4 --size 1k --time 5s --floor
     Mcast(McastArgs),
+    /// How long a message to one member and its answer take.
+    ///
+    /// One member sends, waits for the answer, and sends again.
+    ///
+    /// Example: rgroups bench rtt --size 64 --transport tcp
+    Rtt(CallArgs),
+    /// How long a synchronous multicast takes: until all members have acknowledged it.
+    ///
+    /// Example: rgroups bench rsvp --nodes 4 --level deliver
+    Rsvp {
+        #[command(flatten)]
+        calls: CallArgs,
+        /// When a member acknowledges.
+        #[arg(long, value_enum, default_value_t = Level::Deliver)]
+        level: Level,
+    },
+    /// How long a member takes to join, and the others to have it in their view.
+    ///
+    /// In every round the youngest member leaves, and another one joins.
+    ///
+    /// Example: rgroups bench join --nodes 4 --transport tcp
+    Join(ChangeArgs),
+    /// From `kill -9` of a member to the view without it, at every other member.
+    ///
+    /// In every round a member is killed, and another one joins.
+    ///
+    /// Example: rgroups bench crash --nodes 4 --oldest
+    Crash(ChangeArgs),
     /// Two results side by side; exit code 6: the second is worse by more than the tolerance.
     ///
     /// Example: rgroups bench compare before.json after.json
@@ -35,11 +75,70 @@ pub(crate) enum BenchAction {
     },
 }
 
+/// The processes of a measurement.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct McastArgs {
+pub(crate) struct TeamArgs {
     /// How many members.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=64))]
     pub(crate) nodes: u8,
+    /// The transport.
+    #[arg(long, value_enum, default_value_t = Transport::Udp, env = "RGROUPS_TRANSPORT")]
+    pub(crate) transport: Transport,
+    /// Give up when there is no progress for this time.
+    #[arg(long, value_parser = duration, default_value = "20s", value_name = "TIME")]
+    pub(crate) timeout: Duration,
+    /// Filled in from the global options.
+    #[arg(skip)]
+    pub(crate) stack: StackArgs,
+}
+
+/// Calls: each begins when the one before it is answered.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CallArgs {
+    #[command(flatten)]
+    pub(crate) team: TeamArgs,
+    /// Bytes of a message, at least 16 (64, 1k, 60k; k is 1000).
+    #[arg(long, value_parser = size, default_value = "64", value_name = "BYTES")]
+    pub(crate) size: usize,
+    /// How many calls a round has.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) count: u64,
+    /// How many rounds count.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) rounds: u8,
+    /// So many calls before them do not count.
+    #[arg(long, default_value_t = 1_000, value_name = "N")]
+    pub(crate) warm_up: u64,
+}
+
+/// Members that come and go.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    pub(crate) team: TeamArgs,
+    /// How many rounds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) rounds: u16,
+    /// The oldest member goes, which is the coordinator, and not the youngest.
+    #[arg(long)]
+    pub(crate) oldest: bool,
+}
+
+/// The levels of a synchronous send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// The member has received it.
+    Receive,
+    /// The member has it and everything before it.
+    Contiguous,
+    /// The application of the member has consumed it.
+    Deliver,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct McastArgs {
+    #[command(flatten)]
+    pub(crate) team: TeamArgs,
     /// How many of them send; default: all.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) senders: Option<u8>,
@@ -61,22 +160,17 @@ pub(crate) struct McastArgs {
     /// After every round the same load over bare sockets, without any protocol: what the machine can do.
     #[arg(long)]
     pub(crate) floor: bool,
-    /// The transport.
-    #[arg(long, value_enum, default_value_t = Transport::Udp, env = "RGROUPS_TRANSPORT")]
-    pub(crate) transport: Transport,
-    /// Give up a round that makes no progress for this time.
-    #[arg(long, value_parser = duration, default_value = "20s", value_name = "TIME")]
-    pub(crate) timeout: Duration,
-    /// Filled in from the global options.
-    #[arg(skip)]
-    pub(crate) stack: StackArgs,
 }
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Peer {
-    /// A member of a group.
+    /// A member of a group that sends and receives rounds.
     Member,
+    /// A member that calls, or answers.
+    Caller,
+    /// A member that tells when its view changes.
+    Watcher,
     /// Bare sockets.
     Floor,
 }

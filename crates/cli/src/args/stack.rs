@@ -1,6 +1,6 @@
 //! Arguments about stacks: which one is used, and the command `config`.
 
-use super::{BenchAction, Cli, Command, StateAction};
+use super::{Cli, Command, StateAction};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 
@@ -41,10 +41,11 @@ impl Cli {
             Command::Up(a) => a.stack = stack,
             Command::UpMember(a) => a.stack = stack,
             Command::BenchMember(a) => a.stack = stack,
-            Command::Bench(a) => match &mut a.action {
-                BenchAction::Mcast(a) => a.stack = stack,
-                BenchAction::Compare { .. } => {}
-            },
+            Command::Bench(a) => {
+                if let Some(team) = a.action.team() {
+                    team.stack = stack;
+                }
+            }
             Command::Chat(a) => a.join.stack = stack,
             Command::Send(a) => a.join.stack = stack,
             Command::Recv(a) => a.join.stack = stack,

@@ -40,6 +40,34 @@ pub(super) enum Order {
     Peers { at: Vec<SocketAddr> },
     /// Begin.
     Go(Round),
+    /// Begin to call, or to answer.
+    Call(Calls),
+}
+
+/// Calls of process 0, one after the other.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Calls {
+    pub(super) what: What,
+    /// How many.
+    pub(super) count: u64,
+    /// Bytes of a message.
+    pub(super) size: usize,
+    /// An answer may take so long.
+    pub(super) timeout_ms: u64,
+}
+
+/// What a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum What {
+    /// A message to process 1, and its answer.
+    Unicast,
+    /// A multicast that all have received.
+    Receive,
+    /// A multicast that all have, with everything before it.
+    Contiguous,
+    /// A multicast that all applications have consumed.
+    Deliver,
 }
 
 /// What a process tells.
@@ -48,6 +76,10 @@ pub(super) enum Order {
 pub(super) enum Report {
     /// It can begin; where it receives (bare sockets only).
     Ready { at: Option<SocketAddr> },
+    /// It is in the group, and connecting took this long.
+    Joined { took_us: u64 },
+    /// It has a view of so many members, since this time of the clock that all share.
+    View { members: usize, at: u64 },
     /// So many messages were received since the round began.
     Progress { delivered: u64 },
     /// It has everything.

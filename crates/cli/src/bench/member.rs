@@ -45,7 +45,7 @@ async fn serve(a: &BenchMemberArgs) -> Result<(), String> {
                 let figures = take_part(a.index, round, &members, &ch, &mut events).await?;
                 tell(&Report::Done(figures));
             }
-            Order::Peers { .. } => {}
+            Order::Peers { .. } | Order::Call(_) => {}
         }
     }
     let _ = ch.close().await;
@@ -53,12 +53,12 @@ async fn serve(a: &BenchMemberArgs) -> Result<(), String> {
 }
 
 /// The members are named by their place.
-fn name(index: usize) -> String {
+pub(super) fn name(index: usize) -> String {
     format!("M{index}")
 }
 
 /// Waits until all are there; their addresses by place.
-async fn await_members(
+pub(super) async fn await_members(
     n: usize,
     ch: &Channel,
     events: &mut Events,

@@ -1,38 +1,61 @@
 //! `bench`: how fast it is, measured with members in processes of their own, beside what bare sockets
 //! of the same machine do in the same run ([`floor_udp`], [`floor_tcp`]).
 //!
-//! The parent ([`parent`]) starts the processes, lets all begin a round at once, and puts what they
-//! tell together ([`result`]). A process is a member of a group ([`member`]) or bare sockets; both
-//! send the same messages ([`load`]) and check what they receive.
+//! The parent starts the processes ([`team`]), lets all begin a round at once, and puts what they
+//! tell together: throughput ([`mcast`], [`result`]), calls and their answers ([`calls`]), members that
+//! come and go ([`changes`]). A process is a member of a group ([`member`], [`caller`], [`watcher`]) or
+//! bare sockets; what they send and tell is in [`load`].
 
+mod caller;
+mod calls;
+mod changes;
 mod compare;
 mod floor;
 mod floor_tcp;
 mod floor_udp;
 mod load;
 mod machine;
+mod mcast;
 mod member;
-mod parent;
 mod process;
 mod result;
+mod team;
+mod watcher;
 
 use crate::args::{BenchAction, BenchArgs, BenchMemberArgs, Peer, Transport};
 use crate::failure::Failure;
+use crate::signals::Signals;
+use changes::Change;
 
 /// Runs the command.
 pub(crate) async fn run(a: &BenchArgs, json: bool) -> Result<u8, Failure> {
-    match &a.action {
-        BenchAction::Mcast(m) => parent::run(m, json).await,
-        BenchAction::Compare { before, after, tolerance } => {
-            compare::run(before, after, *tolerance, json)
-        }
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = measure(&a.action, json) => done,
+        code = signals.next() => Ok(code),
     }
+}
+
+async fn measure(action: &BenchAction, json: bool) -> Result<u8, Failure> {
+    let done = match action {
+        BenchAction::Mcast(a) => mcast::run(a, json).await,
+        BenchAction::Rtt(a) => calls::run(a, None, json).await,
+        BenchAction::Rsvp { calls, level } => calls::run(calls, Some(*level), json).await,
+        BenchAction::Join(a) => changes::run(a, Change::Join, json).await,
+        BenchAction::Crash(a) => changes::run(a, Change::Crash, json).await,
+        BenchAction::Compare { before, after, tolerance } => {
+            return compare::run(before, after, *tolerance, json);
+        }
+    };
+    done.map(|()| 0)
 }
 
 /// The hidden command: one process of a measurement.
 pub(crate) async fn process(a: &BenchMemberArgs) -> Result<u8, Failure> {
     match (a.peer, a.transport) {
         (Peer::Member, _) => member::run(a).await,
+        (Peer::Caller, _) => caller::run(a).await,
+        (Peer::Watcher, _) => watcher::run(a).await,
         (Peer::Floor, Transport::Udp) => floor_udp::run(a).await,
         (Peer::Floor, Transport::Tcp | Transport::Inproc) => floor_tcp::run(a).await,
     }

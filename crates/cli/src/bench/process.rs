@@ -46,26 +46,32 @@ pub(super) struct Shape {
 /// A running process. It is killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
+    /// What its reports carry.
+    pub(super) number: usize,
     stdin: ChildStdin,
-    _child: Child,
+    child: Child,
 }
 
 impl Process {
-    /// Starts process `index`; what it reports comes out of `reports` under its number.
+    /// Starts a process; what it reports comes out of `reports` under its `number`, which no other
+    /// has.
     pub(super) fn start(
-        index: usize,
+        number: usize,
         shape: &Shape,
         reports: mpsc::Sender<(usize, Report)>,
     ) -> Result<Process, Failure> {
-        let failed = |e: std::io::Error| Failure::run(format!("cannot start process {index}: {e}"));
+        let failed =
+            |e: std::io::Error| Failure::run(format!("cannot start process {number}: {e}"));
         let peer = match shape.peer {
             Peer::Member => "member",
+            Peer::Caller => "caller",
+            Peer::Watcher => "watcher",
             Peer::Floor => "floor",
         };
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command
             .args(["bench-member", "--peer", peer, "--cluster", &shape.cluster])
-            .args(["--index", &index.to_string(), "--nodes", &shape.nodes.to_string()])
+            .args(["--index", &number.to_string(), "--nodes", &shape.nodes.to_string()])
             .args(["--transport", shape.transport.name()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -82,19 +88,25 @@ impl Process {
         }
         let mut child = command.spawn().map_err(failed)?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failure::run(format!("process {index} has no pipes")));
+            return Err(Failure::run(format!("process {number} has no pipes")));
         };
         tokio::spawn(async move {
             let mut lines = BufReader::new(stdout).lines();
             while let Ok(Some(line)) = lines.next_line().await {
                 let Ok(report) = serde_json::from_str(&line) else { continue };
-                if reports.send((index, report)).await.is_err() {
+                if reports.send((number, report)).await.is_err() {
                     return;
                 }
             }
-            let _ = reports.send((index, Report::Ended)).await;
+            let _ = reports.send((number, Report::Ended)).await;
         });
-        Ok(Process { stdin, _child: child })
+        Ok(Process { number, stdin, child })
+    }
+
+    /// As `kill -9`; what is sent from now on is lost.
+    pub(super) fn kill(&mut self) -> Result<(), Failure> {
+        let failed = |e| Failure::run(format!("cannot kill process {}: {e}", self.number));
+        self.child.start_kill().map_err(failed)
     }
 
     /// Gives an order; a process that is gone does not hear it, and is reported as ended.

@@ -91,14 +91,14 @@ impl Row {
 }
 
 /// Values in nanoseconds with how often they occur, to percentiles in microseconds.
-fn percentiles<'a>(values: impl Iterator<Item = &'a (u64, u64)>) -> [f64; 4] {
+pub(super) fn percentiles<'a>(values: impl Iterator<Item = &'a (u64, u64)>) -> [f64; 4] {
     let Some(mut all) = histogram() else { return [0.0; 4] };
     values.for_each(|(v, n)| all.saturating_record_n(*v, *n));
     PERCENTILES.map(|p| all.value_at_percentile(p) as f64 / 1e3)
 }
 
 /// The median of an odd number of values, or the mean of the two in the middle.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     match n {
@@ -118,10 +118,10 @@ impl Outcome {
     pub(super) fn new(a: &McastArgs) -> Self {
         let what = json!({
             "schema": 1, "bench": "mcast", "version": env!("CARGO_PKG_VERSION"),
-            "transport": a.transport.name(), "nodes": a.nodes,
-            "senders": a.senders.unwrap_or(a.nodes), "size": a.size, "count": a.count,
+            "transport": a.team.transport.name(), "nodes": a.team.nodes,
+            "senders": a.senders.unwrap_or(a.team.nodes), "size": a.size, "count": a.count,
             "time_s": a.count.is_none().then_some(Duration::as_secs_f64(&a.time)),
-            "config": a.stack.config, "define": a.stack.define,
+            "config": a.team.stack.config, "define": a.team.stack.define,
         });
         Self { what, size: a.size, rounds: Vec::new() }
     }

@@ -1,0 +1,95 @@
+//! The parent of `mcast`: begins rounds, and puts the figures together.
+
+use super::load::{Figures, Order, Report, Round};
+use super::machine;
+use super::result::{Measured, Outcome};
+use super::team::{self, Team};
+use crate::args::{McastArgs, Peer};
+use crate::failure::Failure;
+use crate::output;
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Runs the command.
+pub(super) async fn run(a: &McastArgs, json: bool) -> Result<(), Failure> {
+    team::check(&a.team)?;
+    if a.senders.is_some_and(|s| s > a.team.nodes) {
+        return Err(Failure::usage(format!("--senders: there are only {} members", a.team.nodes)));
+    }
+    let mut members = Team::start(&a.team, Peer::Member).await?;
+    let mut floor = match a.floor {
+        true => Some(Team::start(&a.team, Peer::Floor).await?),
+        false => None,
+    };
+    let mut outcome = Outcome::new(a);
+    for number in 0..=u16::from(a.rounds) {
+        let warm_up = number == 0;
+        if warm_up && a.warm_up.is_zero() {
+            continue;
+        }
+        let round = Round {
+            number,
+            senders: usize::from(a.senders.unwrap_or(a.team.nodes)),
+            size: a.size,
+            for_ms: if warm_up { a.warm_up } else { a.time }.as_millis() as u64,
+            count: if warm_up { None } else { a.count },
+        };
+        let ours = take_part(&mut members, round, a.team.timeout).await?;
+        let bare = match &mut floor {
+            Some(team) => Some(take_part(team, round, a.team.timeout).await?),
+            None => None,
+        };
+        if !warm_up {
+            outcome.add(ours, bare);
+            if !json {
+                output::line(&outcome.last_round());
+            }
+        }
+    }
+    match json {
+        true => output::line(&outcome.json().to_string()),
+        false => output::line(&outcome.summary()),
+    }
+    Ok(())
+}
+
+/// One round of all processes. Fails if for `patience` nothing comes from those that are not done.
+async fn take_part(team: &mut Team, round: Round, patience: Duration) -> Result<Measured, Failure> {
+    let dropped = machine::dropped_by_sockets();
+    let busy = machine::busy_us();
+    team.order(&Order::Go(round)).await;
+    let mut done: BTreeMap<usize, Figures> = BTreeMap::new();
+    let mut delivered = BTreeMap::new();
+    let mut end = Instant::now() + patience;
+    while done.len() < team.processes.len() {
+        let (index, report) = team.next(end, &done).await.map_err(|f| {
+            let counts: Vec<String> = delivered.values().map(u64::to_string).collect();
+            f.hint(format!("received so far: {}", counts.join(", ")))
+        })?;
+        match report {
+            Report::Done(figures) => {
+                done.insert(index, figures);
+                end = Instant::now() + patience;
+            }
+            Report::Progress { delivered: n } => {
+                // The same number again is no progress.
+                if delivered.insert(index, n) != Some(n) {
+                    end = Instant::now() + patience;
+                }
+                show(team.what, round, &delivered);
+            }
+            _ => {}
+        }
+    }
+    let busy = machine::busy_us().zip(busy).map(|(now, then)| now - then);
+    let dropped = machine::dropped_by_sockets() - dropped;
+    Ok(Measured { figures: done.into_values().collect(), busy_us: busy, dropped })
+}
+
+fn show(what: &str, round: Round, delivered: &BTreeMap<usize, u64>) {
+    if std::io::stderr().is_terminal() {
+        let sum: u64 = delivered.values().sum();
+        anstream::eprint!("\r{what} round {}: {sum} received\x1b[K\r", round.number);
+    }
+}
