@@ -319,7 +319,8 @@ fn misnames(h: &History, call: &Call<'_>, views: &[(usize, Arc<View>)]) -> Optio
     if let Some(m) = o.left.iter().find(|m| stayed(m, usize::MAX)) {
         return Some(format!("{} is said to have left and did not", h.name_of(*m)));
     }
-    let gone = o.missing.iter().find(|m| !stayed(m, call.to) && !is_receiver(m))?;
+    let never_there = |m: &Uuid| is_receiver(m) && !first.contains(*m);
+    let gone = o.missing.iter().find(|m| !stayed(m, call.to) && !never_there(m))?;
     Some(format!("{} is said to be missing and has left", h.name_of(*gone)))
 }
 
