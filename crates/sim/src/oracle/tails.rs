@@ -113,17 +113,19 @@ fn went_with_others(h: &History, q: Life, p: &Passage, unknown: &Unknown) -> boo
     let member = |host: Host| {
         p.from.members.iter().filter_map(|m| h.life_of(*m)).any(|l| h.lives[l.0].host == host)
     };
-    let is_cut = || {
+    // While it waited, or when the other coordinator's view came.
+    let is_cut = |rival: Time| {
         cuts(h).into_iter().any(|(from, to, a, b)| {
-            from <= unknown.at && to >= unknown.since && member(a) && member(b)
+            from <= unknown.at && to >= unknown.since.min(rival) && member(a) && member(b)
         })
     };
     let views = h.views_of(q);
     let end_of = |i: usize| views.get(i + 1).map_or(Time(u64::MAX), |(at, _)| h.facts[*at].at);
     views.iter().enumerate().any(|(i, (at, v))| {
-        let current = h.facts[*at].at <= unknown.at + LONGEST_WAIT && end_of(i) >= unknown.since;
+        let came = h.facts[*at].at;
+        let current = came <= unknown.at + LONGEST_WAIT && end_of(i) >= unknown.since;
         let rival = v.id.id >= p.to.id.id && v.id.creator != p.to.id.creator;
-        current && (!v.contains(own) || rival && is_cut())
+        current && (!v.contains(own) || rival && is_cut(came))
     })
 }
 
@@ -249,7 +251,7 @@ fn delivered(h: &History, p: &Passage, s: Uuid) -> BTreeSet<MessageId> {
 #[cfg(test)]
 mod tests {
     use super::super::made::{
-        A, B, C, deliver, id, install, names, now, push, push_at, send, together,
+        A, B, C, deliver, id, install, names, now, push, push_at, send, together, view,
     };
     use super::*;
 
@@ -350,6 +352,23 @@ mod tests {
         };
         // What C says itself has no reason in either case.
         assert_eq!((rival(false).len(), rival(true).len()), (2, 1));
+    }
+
+    #[test]
+    fn a_rival_view_made_during_a_cut_is_a_reason_after_it_too() {
+        let waits_later = |cut: bool| {
+            let mut h = together();
+            push(&mut h, A, What::Split(if cut { [(Host(0), Host(1))].into() } else { [].into() }));
+            install(&mut h, C, 9, C, &[C, B]);
+            push(&mut h, A, What::Split([].into()));
+            let later = now(&h) + LONGEST_WAIT;
+            let frozen = Trace::TailRepair { view: view(9, B, &[B, C]).id, step: "frozen" };
+            push_at(&mut h, later, Some(B), What::Trace(frozen));
+            push_at(&mut h, later, Some(B), What::Trace(Trace::TailUnknown { of: vec![id(A)] }));
+            install(&mut h, B, 9, B, &[B, C]);
+            check(&h).len()
+        };
+        assert_eq!((waits_later(true), waits_later(false)), (0, 1));
     }
 
     #[test]
