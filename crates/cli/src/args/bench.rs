@@ -2,6 +2,7 @@
 
 use super::{StackArgs, Transport, duration};
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub(crate) enum BenchAction {
     },
     /// How long a member takes to join, and the others to have it in their view.
     ///
-    /// In every round the youngest member leaves, and another one joins.
+    /// In every round the youngest member is killed, and another one joins.
     ///
     /// Example: rgroups bench join --nodes 4 --transport tcp
     Join(ChangeArgs),
@@ -125,7 +126,8 @@ pub(crate) struct ChangeArgs {
 }
 
 /// The levels of a synchronous send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
     /// The member has received it.
     Receive,

@@ -1,12 +1,10 @@
 //! A member in a process of its own that calls, one message after the other, or answers.
 
-use super::load::{Calls, Figures, Order, Report, What, histogram};
+use super::load::{Calls, Figures, Order, Report, histogram, recorded};
 use super::machine;
-use super::member::{await_members, name};
+use super::member::{await_members, builder};
 use super::process::{orders, tell};
-use crate::args::BenchMemberArgs;
-use crate::failure::Failure;
-use crate::join;
+use crate::args::{BenchMemberArgs, Level};
 use bytes::{Bytes, BytesMut};
 use rgroups::{Address, Channel, Event, Events, Message, Sync, SyncLevel};
 use std::time::{Duration, Instant};
@@ -21,18 +19,8 @@ const OVER: u8 = 2;
 type Latencies = hdrhistogram::Histogram<u64>;
 
 /// Runs the process until its parent goes.
-pub(super) async fn run(a: &BenchMemberArgs) -> Result<u8, Failure> {
-    if let Err(reason) = serve(a).await {
-        tell(&Report::Failed { reason });
-    }
-    Ok(0)
-}
-
-async fn serve(a: &BenchMemberArgs) -> Result<(), String> {
-    let config =
-        join::config(a.transport, &a.hosts, &a.stack).map_err(|f| f.message().to_owned())?;
-    let builder = Channel::builder(config).name(name(a.index));
-    let (ch, mut events) = builder.connect(&a.cluster).await.map_err(|e| e.to_string())?;
+pub(super) async fn run(a: &BenchMemberArgs) -> Result<(), String> {
+    let (ch, mut events) = builder(a)?.connect(&a.cluster).await.map_err(|e| e.to_string())?;
     let mut orders = orders();
     let members = await_members(a.nodes, &ch, &mut events).await?;
     tell(&Report::Ready { at: None });
@@ -43,15 +31,12 @@ async fn serve(a: &BenchMemberArgs) -> Result<(), String> {
             0 => Some(call(calls, &members, &ch, &mut events).await?),
             _ => answer(&ch, &mut events).await.map(|()| None)?,
         };
-        let recorded = latency.iter().flat_map(Latencies::iter_recorded);
         tell(&Report::Done(Figures {
             delivered: calls.count,
             wall_us: began.elapsed().as_micros() as u64,
             cpu_us: machine::own_us() - cpu,
             peak_kb: machine::peak_kb(),
-            latency: recorded
-                .map(|v| (v.value_iterated_to(), v.count_since_last_iteration()))
-                .collect(),
+            latency: latency.as_ref().map(recorded).unwrap_or_default(),
             ..Figures::default()
         }));
     }
@@ -72,7 +57,7 @@ async fn call(
         m.freeze()
     };
     let timeout = Duration::from_millis(calls.timeout_ms);
-    let latencies = match level(calls.what) {
+    let latencies = match calls.level.map(SyncLevel::from) {
         None => {
             let to = *members.get(1).ok_or("there is nobody to call")?;
             round_trips(calls.count, to, &first(ASKS), timeout, ch, events).await?
@@ -94,12 +79,13 @@ async fn call(
     Ok(latencies)
 }
 
-fn level(what: What) -> Option<SyncLevel> {
-    match what {
-        What::Unicast => None,
-        What::Receive => Some(SyncLevel::OnReceive),
-        What::Contiguous => Some(SyncLevel::OnContiguous),
-        What::Deliver => Some(SyncLevel::OnDeliver),
+impl From<Level> for SyncLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Receive => SyncLevel::OnReceive,
+            Level::Contiguous => SyncLevel::OnContiguous,
+            Level::Deliver => SyncLevel::OnDeliver,
+        }
     }
 }
 
@@ -114,13 +100,14 @@ async fn round_trips(
     let mut latencies = histogram().ok_or("no memory for latencies")?;
     for n in 0..count {
         let began = Instant::now();
-        ch.send(Message::unicast(to, message.clone())).await.map_err(|e| e.to_string())?;
         let answered = async {
+            let sent = ch.send(Message::unicast(to, message.clone())).await;
+            sent.map_err(|e| e.to_string())?;
             loop {
                 match events.next().await {
                     Some(Event::Message(m)) if m.source() == Some(to) => return Ok(()),
                     Some(_) => {}
-                    None => return Err("the channel closed"),
+                    None => return Err("the channel closed".to_owned()),
                 }
             }
         };

@@ -1,6 +1,6 @@
 //! The parent of `rtt` and `rsvp`.
 
-use super::load::{Calls, Figures, Order, Report, What};
+use super::load::{Calls, Figures, Order, Report};
 use super::result::{median, percentiles};
 use super::team::{self, Team};
 use crate::args::{CallArgs, Level, Peer};
@@ -9,24 +9,6 @@ use crate::output;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-impl Level {
-    fn name(self) -> &'static str {
-        match self {
-            Level::Receive => "receive",
-            Level::Contiguous => "contiguous",
-            Level::Deliver => "deliver",
-        }
-    }
-
-    fn what(self) -> What {
-        match self {
-            Level::Receive => What::Receive,
-            Level::Contiguous => What::Contiguous,
-            Level::Deliver => What::Deliver,
-        }
-    }
-}
 
 /// What one round gave.
 struct Row {
@@ -41,7 +23,6 @@ struct Row {
 /// Runs the command; without a level, calls go to one member.
 pub(super) async fn run(a: &CallArgs, level: Option<Level>, json: bool) -> Result<(), Failure> {
     team::check(&a.team)?;
-    let what = level.map_or(What::Unicast, Level::what);
     let timeout_ms = a.team.timeout.as_millis() as u64;
     let mut team = Team::start(&a.team, Peer::Caller).await?;
     let mut rows = Vec::new();
@@ -50,7 +31,7 @@ pub(super) async fn run(a: &CallArgs, level: Option<Level>, json: bool) -> Resul
         if count == 0 {
             continue;
         }
-        let row = round(&mut team, Calls { what, count, size: a.size, timeout_ms }, a).await?;
+        let row = round(&mut team, Calls { level, count, size: a.size, timeout_ms }, a).await?;
         if number > 0 {
             if !json {
                 output::line(&format!("round {number}: {}", row.text()));
@@ -65,7 +46,7 @@ pub(super) async fn run(a: &CallArgs, level: Option<Level>, json: bool) -> Resul
             "schema": 1, "bench": if level.is_some() { "rsvp" } else { "rtt" },
             "version": env!("CARGO_PKG_VERSION"), "transport": a.team.transport.name(),
             "nodes": a.team.nodes, "size": a.size, "count": a.count,
-            "level": level.map(Level::name),
+            "level": level,
             "config": a.team.stack.config, "define": a.team.stack.define,
             "rounds": rows.iter().map(Row::json).collect::<Vec<_>>(),
             "median": {

@@ -2,28 +2,19 @@
 //! batch is sent when the one before has left to everybody.
 
 use super::floor::{self, BATCH, Bare, Take, split};
-use super::load::Report;
-use super::process::tell;
 use crate::args::BenchMemberArgs;
-use crate::failure::Failure;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 /// Runs the process until its parent goes.
-pub(super) async fn run(a: &BenchMemberArgs) -> Result<u8, Failure> {
+pub(super) async fn run(a: &BenchMemberArgs) -> Result<(), String> {
     let index = a.index;
     let work = tokio::task::spawn_blocking(move || {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| e.to_string())?;
         let at = listener.local_addr().map_err(|e| e.to_string())?;
         floor::serve(index, Some(at), |at| Tcp::connect(index, &listener, at))
     });
-    let reason = match work.await {
-        Ok(Ok(())) => return Ok(0),
-        Ok(Err(reason)) => reason,
-        Err(e) => e.to_string(),
-    };
-    tell(&Report::Failed { reason });
-    Ok(0)
+    work.await.map_err(|e| e.to_string())?
 }
 
 struct Tcp {

@@ -2,10 +2,7 @@
 //! much they have taken, so that no socket overflows.
 
 use super::floor::{self, BATCH, Bare, FRAME, Take, split};
-use super::load::Report;
-use super::process::tell;
 use crate::args::BenchMemberArgs;
-use crate::failure::Failure;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -18,7 +15,7 @@ const OVERHEAD: u64 = 3;
 const HEAD: usize = 10;
 
 /// Runs the process until its parent goes.
-pub(super) async fn run(a: &BenchMemberArgs) -> Result<u8, Failure> {
+pub(super) async fn run(a: &BenchMemberArgs) -> Result<(), String> {
     let (index, nodes, cluster) = (a.index, a.nodes, a.cluster.clone());
     let work = tokio::task::spawn_blocking(move || {
         let group = group(&cluster);
@@ -31,13 +28,7 @@ pub(super) async fn run(a: &BenchMemberArgs) -> Result<u8, Failure> {
             Ok(udp)
         })
     });
-    let reason = match work.await {
-        Ok(Ok(())) => return Ok(0),
-        Ok(Err(reason)) => reason,
-        Err(e) => e.to_string(),
-    };
-    tell(&Report::Failed { reason });
-    Ok(0)
+    work.await.map_err(|e| e.to_string())?
 }
 
 /// A group of this run's own: its number is at the end of the name of the cluster.

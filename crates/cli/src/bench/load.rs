@@ -4,6 +4,7 @@
 //! [`STAMP_EVERY`] when it was sent. After its last message a sender sends one more that says how
 //! many there were. Numbers of one sender must come in order and without a gap.
 
+use crate::args::Level;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -47,27 +48,15 @@ pub(super) enum Order {
 /// Calls of process 0, one after the other.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Calls {
-    pub(super) what: What,
+    /// A multicast that all have acknowledged at this level; `None`: a message to process 1, and its
+    /// answer.
+    pub(super) level: Option<Level>,
     /// How many.
     pub(super) count: u64,
     /// Bytes of a message.
     pub(super) size: usize,
     /// An answer may take so long.
     pub(super) timeout_ms: u64,
-}
-
-/// What a call is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum What {
-    /// A message to process 1, and its answer.
-    Unicast,
-    /// A multicast that all have received.
-    Receive,
-    /// A multicast that all have, with everything before it.
-    Contiguous,
-    /// A multicast that all applications have consumed.
-    Deliver,
 }
 
 /// What a process tells.
@@ -120,6 +109,12 @@ pub(super) struct Figures {
 /// From a nanosecond to an hour, with three digits.
 pub(super) fn histogram() -> Option<hdrhistogram::Histogram<u64>> {
     hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).ok()
+}
+
+/// What a histogram has: value, how often.
+pub(super) fn recorded(all: &hdrhistogram::Histogram<u64>) -> Vec<(u64, u64)> {
+    let values = all.iter_recorded();
+    values.map(|v| (v.value_iterated_to(), v.count_since_last_iteration())).collect()
 }
 
 /// Nanoseconds of the clock that all processes of the machine share.
@@ -206,8 +201,7 @@ impl Intake {
     }
 
     pub(super) fn latency(&self) -> Vec<(u64, u64)> {
-        let values = self.latency.iter_recorded();
-        values.map(|v| (v.value_iterated_to(), v.count_since_last_iteration())).collect()
+        recorded(&self.latency)
     }
 }
 

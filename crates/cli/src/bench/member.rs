@@ -5,10 +5,9 @@ use super::load::{Figures, HEAD, Intake, Order, Report, Round, stamp, stamp_last
 use super::machine;
 use super::process::{orders, tell};
 use crate::args::BenchMemberArgs;
-use crate::failure::Failure;
 use crate::join;
 use bytes::{Bytes, BytesMut};
-use rgroups::{Address, Channel, Event, Events, Message};
+use rgroups::{Address, Channel, ChannelBuilder, Event, Events, Message};
 use std::time::{Duration, Instant};
 
 /// Events taken at once.
@@ -24,18 +23,8 @@ const LOOK_EVERY: u64 = 64;
 const SENT_AGAIN: [&str; 2] = ["retransmissions", "num_xmits"];
 
 /// Runs the process until its parent goes.
-pub(super) async fn run(a: &BenchMemberArgs) -> Result<u8, Failure> {
-    if let Err(reason) = serve(a).await {
-        tell(&Report::Failed { reason });
-    }
-    Ok(0)
-}
-
-async fn serve(a: &BenchMemberArgs) -> Result<(), String> {
-    let config =
-        join::config(a.transport, &a.hosts, &a.stack).map_err(|f| f.message().to_owned())?;
-    let builder = Channel::builder(config).name(name(a.index));
-    let (ch, mut events) = builder.connect(&a.cluster).await.map_err(|e| e.to_string())?;
+pub(super) async fn run(a: &BenchMemberArgs) -> Result<(), String> {
+    let (ch, mut events) = builder(a)?.connect(&a.cluster).await.map_err(|e| e.to_string())?;
     let mut orders = orders();
     let members = await_members(a.nodes, &ch, &mut events).await?;
     tell(&Report::Ready { at: None });
@@ -52,8 +41,15 @@ async fn serve(a: &BenchMemberArgs) -> Result<(), String> {
     Ok(())
 }
 
+/// A member with the stack that was asked for, under its name.
+pub(super) fn builder(a: &BenchMemberArgs) -> Result<ChannelBuilder, String> {
+    let config = join::config(a.transport, &a.hosts, &a.stack);
+    let config = config.map_err(|f| f.message().to_owned())?;
+    Ok(Channel::builder(config).name(name(a.index)))
+}
+
 /// The members are named by their place.
-pub(super) fn name(index: usize) -> String {
+fn name(index: usize) -> String {
     format!("M{index}")
 }
 

@@ -50,13 +50,17 @@ async fn measure(action: &BenchAction, json: bool) -> Result<u8, Failure> {
     done.map(|()| 0)
 }
 
-/// The hidden command: one process of a measurement.
+/// The hidden command: one process of a measurement, until its parent goes.
 pub(crate) async fn process(a: &BenchMemberArgs) -> Result<u8, Failure> {
-    match (a.peer, a.transport) {
+    let done = match (a.peer, a.transport) {
         (Peer::Member, _) => member::run(a).await,
         (Peer::Caller, _) => caller::run(a).await,
         (Peer::Watcher, _) => watcher::run(a).await,
         (Peer::Floor, Transport::Udp) => floor_udp::run(a).await,
         (Peer::Floor, Transport::Tcp | Transport::Inproc) => floor_tcp::run(a).await,
+    };
+    if let Err(reason) = done {
+        process::tell(&load::Report::Failed { reason });
     }
+    Ok(0)
 }

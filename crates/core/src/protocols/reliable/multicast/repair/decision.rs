@@ -50,9 +50,9 @@ pub(super) fn cut(holdings: &[&Holding], heard: Heard) -> Option<Cut> {
 }
 
 impl Holding {
-    /// How much further than to number `n` this member alone can bring others. Its window may start
-    /// beyond: it joined when the number was given already, and knows nothing of what was before. A
-    /// window that starts there because everything before was stable is behind nobody's.
+    /// How much further than to number `n` this member alone can bring others. Not at all if its window
+    /// starts beyond `n`: it joined later, and has nothing of what was before. (A window also starts
+    /// where everything before is stable, but then everybody has got that far.)
     fn beyond(&self, n: i64) -> Option<i64> {
         let next = n.wrapping_add(1);
         let delivered = after(self.delivered, n) && !after(self.low, n);
