@@ -1,12 +1,14 @@
 //! The command line.
 
 mod bench;
+mod sim;
 mod stack;
 mod up;
 
 pub(crate) use bench::{
     BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs, Peer, TeamArgs,
 };
+pub(crate) use sim::{SimAction, SimArgs, SimShape};
 pub(crate) use stack::{ConfigAction, ConfigArgs, StackArgs, StackForm};
 pub(crate) use up::{UpAction, UpArgs, UpCtlArgs, UpMemberArgs};
 
@@ -398,93 +400,6 @@ pub(crate) struct DoctorArgs {
     /// Filled in from the global options.
     #[arg(skip)]
     pub(crate) stack: StackArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SimArgs {
-    #[command(subcommand)]
-    pub(crate) action: SimAction,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SimAction {
-    /// Run many seeds and check every invariant.
-    Run {
-        /// How many seeds.
-        #[arg(long, default_value_t = 100)]
-        seeds: u64,
-        /// The first seed.
-        #[arg(long, default_value_t = 1)]
-        first: u64,
-        #[command(flatten)]
-        shape: SimShape,
-        /// Worker threads; default: one per processor.
-        #[arg(long)]
-        threads: Option<usize>,
-    },
-    /// Run one seed and print its transcript.
-    Replay {
-        /// The seed.
-        seed: u64,
-        #[command(flatten)]
-        shape: SimShape,
-        /// Print only the hash of the transcript.
-        #[arg(long)]
-        hash: bool,
-    },
-    /// Run every order of deliveries, losses and deaths of a small situation.
-    ///
-    /// Example: rgroups sim explore tail-repair
-    Explore {
-        /// Which situation: `tail-repair` (three members survive a fourth).
-        situation: String,
-        /// Packets lost in one run.
-        #[arg(long, default_value_t = 2)]
-        losses: u8,
-        /// Further members that die in one run.
-        #[arg(long, default_value_t = 1)]
-        crashes: u8,
-        /// How often in one run timers fire while packets are on their way.
-        #[arg(long, default_value_t = 0)]
-        late: u8,
-        /// Stop after so many states of each case.
-        #[arg(long)]
-        at_most: Option<u64>,
-        /// Only this case: a `member` is gone, or the `coordinator`.
-        #[arg(long)]
-        gone: Option<String>,
-    },
-    /// Run a scenario script and compare it with its expected transcript.
-    Script {
-        /// The script.
-        file: PathBuf,
-    },
-}
-
-/// What the simulated runs look like.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct SimShape {
-    /// The fault profile: lan, lossy, burst, slow, frozen, churn, partition, star, oneway, coldstart
-    /// or mixed. For `run` also several, separated by commas, of which each seed takes the next;
-    /// `sends` stands for lossy, burst, slow, frozen, churn and star with `--sends`.
-    #[arg(long, default_value = "lossy")]
-    pub(crate) profile: String,
-    /// Applications wait for many of their messages, at all levels, and credit is set in unusual ways.
-    #[arg(long)]
-    pub(crate) sends: bool,
-    /// Members agree which views are primary (docs/partitions.md).
-    #[arg(long)]
-    pub(crate) primary: bool,
-    /// Members at the start.
-    #[arg(long, default_value_t = 5)]
-    pub(crate) members: usize,
-    /// The stack: `default`, or `new` (NAKACK4 and UNICAST4).
-    #[arg(long, default_value = "default")]
-    pub(crate) stack: String,
-    /// Switch a deliberately wrong protocol on.
-    #[cfg(feature = "mutants")]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) mutant: Option<String>,
 }
 
 /// A time such as `500ms`, `20s`, `2m`; a bare number is seconds.

@@ -1,11 +1,15 @@
 //! `sim`: clusters from one seed.
 
+mod covered;
+mod scale;
+mod small;
+
 use crate::args::{SimAction, SimArgs, SimShape};
 use crate::failure::Failure;
 use crate::output;
 use rgroups_sim::explore::{self, Found, Limits, Situation, Victim};
 use rgroups_sim::script;
-use rgroups_sim::swarm::{self, Outcome, Profile, Stack, Task};
+use rgroups_sim::swarm::{self, Outcome, Profile, Selection, Stack, Task};
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +21,25 @@ const TELL_EVERY: u64 = 100;
 /// Runs the command. Exit code 6: a check found something.
 pub(crate) fn run(a: &SimArgs, json: bool) -> Result<u8, Failure> {
     match &a.action {
-        SimAction::Run { seeds, first, shape, threads } => {
+        SimAction::Run { seeds, first, shape, threads, coverage } => {
             let threads = threads.unwrap_or_else(processors).max(1);
-            run_seeds(*first, *seeds, &tasks(shape)?, threads, json)
+            run_seeds(*first, *seeds, &tasks(shape)?, threads, *coverage, json)
         }
-        SimAction::Replay { seed, shape, hash } => {
+        SimAction::Replay { seed, shape, hash, only, quiet } => {
             let tasks = tasks(shape)?;
-            replay(*seed, swarm::task_of(*seed, &tasks), *hash, json)
+            let part = Selection { only: only.clone(), quiet: *quiet };
+            replay(*seed, swarm::task_of(*seed, &tasks), &part, *hash, json)
+        }
+        SimAction::Shrink { seed, shape, within } => {
+            let tasks = tasks(shape)?;
+            small::shrink(*seed, swarm::task_of(*seed, &tasks), *within, json)
+        }
+        SimAction::Scale { members, transport, kinds } => {
+            let medium = transport.parse().map_err(Failure::usage)?;
+            if members.iter().any(|n| !(3..=5_000).contains(n)) {
+                return Err(Failure::usage("--members: 3 to 5000"));
+            }
+            Ok(scale::run(members, medium, *kinds, json))
         }
         SimAction::Explore { situation, losses, crashes, late, at_most, gone } => {
             if situation != "tail-repair" {
@@ -45,7 +61,6 @@ fn processors() -> usize {
 
 /// One task for each profile.
 fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
-    let profiles = Profile::listed(&shape.profile).map_err(Failure::usage)?;
     if shape.members == 0 || shape.members > 100 {
         return Err(Failure::usage("--members: 1 to 100"));
     }
@@ -53,9 +68,16 @@ fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
     let sends = shape.sends || shape.profile == "sends";
     let primary = shape.primary;
     let task = |profile| Task { stack, sends, primary, ..Task::new(profile, shape.members) };
+    let tasks: Vec<Task> = match shape.profile.as_str() {
+        "all" => Task::all(shape.members),
+        names => {
+            let profiles = Profile::listed(names).map_err(Failure::usage)?;
+            profiles.into_iter().map(task).collect()
+        }
+    };
     #[cfg(feature = "mutants")]
-    let task = |profile| Task { mutant: shape.mutant.clone(), ..task(profile) };
-    Ok(profiles.into_iter().map(task).collect())
+    let tasks = tasks.into_iter().map(|t| Task { mutant: shape.mutant.clone(), ..t }).collect();
+    Ok(tasks)
 }
 
 fn run_seeds(
@@ -63,6 +85,7 @@ fn run_seeds(
     n: u64,
     tasks: &[Task],
     threads: usize,
+    coverage: bool,
     json: bool,
 ) -> Result<u8, Failure> {
     let began = Instant::now();
@@ -71,7 +94,9 @@ fn run_seeds(
         report(outcome, swarm::task_of(outcome.seed, tasks), json);
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(TELL_EVERY) && done < n {
-            anstream::eprintln!("{done} of {n} seeds, {:.0} s", began.elapsed().as_secs_f64());
+            let seconds = began.elapsed().as_secs_f64();
+            let left = seconds / done as f64 * (n - done) as f64;
+            anstream::eprintln!("{done} of {n} seeds, {seconds:.0} s, about {left:.0} s to go");
         }
         true
     });
@@ -97,6 +122,7 @@ fn run_seeds(
             t.time.as_secs_f64()
         ));
     }
+    covered::report(&summary.coverage, coverage, json);
     Ok(if failed == 0 { 0 } else { 6 })
 }
 
@@ -115,11 +141,21 @@ fn report(outcome: &Outcome, task: &Task, json: bool) {
             output::line(&format!("seed {}: {v}", outcome.seed));
         }
         output::line(&format!("  {replay}"));
+        output::line(&format!("  {}", replay.replace("sim replay", "sim shrink")));
     }
 }
 
-fn replay(seed: u64, task: &Task, hash_only: bool, json: bool) -> Result<u8, Failure> {
-    let (outcome, lines) = swarm::replay(seed, task);
+fn replay(
+    seed: u64,
+    task: &Task,
+    part: &Selection,
+    hash_only: bool,
+    json: bool,
+) -> Result<u8, Failure> {
+    let (outcome, lines) = match *part == Selection::default() {
+        true => swarm::replay(seed, task),
+        false => swarm::replay_selected(seed, task, part),
+    };
     let hash = format!("{:016x}", outcome.transcript_hash);
     if json {
         let lines = if hash_only { Vec::new() } else { lines };

@@ -71,7 +71,7 @@ impl Census {
 
 /// A message is named after the protocol that made it: the one whose header came first, above those
 /// that only carry it.
-fn label(m: &Message) -> String {
+pub(crate) fn label(m: &Message) -> String {
     const CARRIERS: [ProtId; 3] = [ProtId::TP, ProtId::NAKACK2, ProtId::UNICAST3];
     let headers = || m.headers.iter();
     let own = headers().find(|(id, _)| !CARRIERS.contains(id));

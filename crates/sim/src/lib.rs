@@ -10,6 +10,7 @@ pub mod agenda;
 pub mod census;
 pub mod cluster;
 pub mod connections;
+pub mod coverage;
 pub mod explore;
 pub mod filter;
 mod filter_stream;
@@ -19,8 +20,10 @@ pub mod network;
 pub mod oracle;
 mod panics;
 pub mod payload;
+pub mod scale;
 pub mod script;
 pub mod swarm;
+pub mod traffic;
 pub mod transcript;
 
 pub use cluster::{Cluster, Outgoing, Settings};

@@ -10,6 +10,7 @@
 //! ```
 
 mod copies;
+mod counting;
 mod faults;
 mod member;
 mod sampling;
@@ -19,19 +20,23 @@ mod turn;
 use crate::addresses;
 use crate::agenda::Agenda;
 use crate::connections::{Effect, Kernel, Life, Step, Streams, Surroundings};
+use crate::coverage::Coverage;
 use crate::filter::Rule;
 use crate::history::{Fact, History, MessageId, SentMessage, What};
 use crate::network::{Host, Link, Network};
 use crate::payload;
+use crate::traffic::Traffic;
 use crate::transcript::Transcript;
+use bytes::Bytes;
 use copies::UnreliableCopies;
 pub use member::Appetite;
 use member::{Member, Process};
 use rgroups_core::node::{Node, RawEvent};
 use rgroups_core::plan::StackPlan;
 use rgroups_core::wire::{self, Body, Flags, Hints};
-use rgroups_core::{Command, Duration, OpId, Rng, Time, View, app};
+use rgroups_core::{Command, Duration, OpId, Rng, Time, View, ViewId, app};
 pub use state::{Provision, StateEnded};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -50,6 +55,10 @@ pub struct Settings {
     pub turn_delay: Duration,
     /// How often gauges are sampled; `None`: never.
     pub sampling: Option<Duration>,
+    /// Count what happens to which messages; see [`Cluster::coverage`].
+    pub coverage: bool,
+    /// Keep what happened, for oracles. Very large groups have no room for it.
+    pub history: bool,
     /// Keep the lines of the transcript, not only their hash.
     pub keep_lines: bool,
     /// A wrong protocol to run, by name.
@@ -68,6 +77,8 @@ impl Settings {
             kernel: Kernel::default(),
             turn_delay: Duration::from_micros(20),
             sampling: Some(Duration::from_secs(1)),
+            coverage: false,
+            history: true,
             keep_lines: true,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -123,13 +134,22 @@ enum Happening {
     /// The node has input or a timer is due.
     Turn(Life),
     /// A datagram arrives.
-    Datagram { to: Host, event: RawEvent },
+    Datagram { to: Host, event: RawEvent, way: Option<OnTheWay> },
     /// A connection goes on.
     Stream(Step),
     /// The application takes the next message.
     Consume(Life),
     /// Gauges are read.
     Sample,
+}
+
+/// What is known of a datagram on its way, where that is counted.
+#[derive(Clone, Debug)]
+struct OnTheWay {
+    packet: Bytes,
+    sender: Life,
+    /// The view that its receiver had when it left.
+    view: Option<ViewId>,
 }
 
 /// A simulated cluster.
@@ -145,6 +165,10 @@ pub struct Cluster {
     history: History,
     transcript: Transcript,
     unreliable: UnreliableCopies,
+    traffic: Option<Traffic>,
+    coverage: Coverage,
+    /// When the last datagram comes that left the first host for the second.
+    newest_arrival: BTreeMap<(Host, Host), Time>,
     packet_limit: usize,
     /// Happenings since time last passed.
     standing_still: u32,
@@ -175,6 +199,9 @@ impl Cluster {
             history: History::default(),
             transcript: Transcript::new(settings.keep_lines),
             unreliable: UnreliableCopies::default(),
+            traffic: None,
+            coverage: Coverage::default(),
+            newest_arrival: BTreeMap::new(),
             packet_limit: settings.plan.transport().map_or(usize::MAX, |t| t.max_size()),
             standing_still: 0,
             halted: false,
@@ -225,6 +252,15 @@ impl Cluster {
         self.members.iter().position(|m| m.name == name).map(Host)
     }
 
+    /// What the run went through, if that is counted ([`Settings::coverage`]). Of messages, those in
+    /// datagrams.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = self.coverage.clone();
+        coverage.history(&self.history);
+        coverage
+    }
+
     /// The running node of this name.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&Node> {
@@ -264,6 +300,17 @@ impl Cluster {
     /// From now on counts what is sent between hosts; see [`Network::census`].
     pub fn start_census(&mut self) {
         self.network.start_census(&[]);
+    }
+
+    /// From now on counts what leaves nodes; returns what has left them since it was begun before.
+    pub fn count_traffic(&mut self) -> Traffic {
+        self.traffic.replace(Traffic::default()).unwrap_or_default()
+    }
+
+    /// The views of all processes that run.
+    pub fn views(&self) -> impl Iterator<Item = Option<&Arc<View>>> {
+        let running = self.members.iter().filter_map(|m| m.process.as_ref());
+        running.map(|p| p.node.stack().group().view.as_ref())
     }
 
     /// The same, and keeps the messages of these protocols, by JGroups' names.
@@ -380,7 +427,12 @@ impl Cluster {
         }
         match what {
             Happening::Turn(life) => self.turn(life),
-            Happening::Datagram { to, event } => self.datagram_arrives(to, event),
+            Happening::Datagram { to, event, way } => {
+                if let Some(way) = way {
+                    self.count_arrival(to, &way);
+                }
+                self.datagram_arrives(to, event);
+            }
             Happening::Stream(step) => self.with_streams(|s, around| s.step(step, around)),
             Happening::Consume(life) => self.consume_one(life),
             Happening::Sample => self.sample_and_plan_next(),
@@ -389,6 +441,9 @@ impl Cluster {
     }
 
     fn record(&mut self, life: Option<Life>, what: What) {
+        if !self.settings.history {
+            return;
+        }
         let fact = Fact { at: self.now, life, what };
         if !fact.what.is_sample() {
             self.transcript.add(&fact, &self.history);

@@ -7,11 +7,11 @@ use crate::addresses;
 use crate::connections::{Exit, Life};
 use crate::history::{MessageId, What};
 use crate::network::Host;
+use crate::panics;
 use crate::payload;
 use bytes::Bytes;
 use rgroups_core::node::{Cast, Node, RawEvent, RawOp};
 use rgroups_core::{AppEvent, Command, Delivery, Duration, OpId, Time, Trace};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// On connections the length goes before the packet.
 const LENGTH_PREFIX: usize = 4;
@@ -68,10 +68,9 @@ impl Cluster {
             return false;
         };
         let node = &mut process.node;
-        match catch_unwind(AssertUnwindSafe(|| f(node))) {
+        match panics::guarded(|| f(node)) {
             Ok(()) => true,
-            Err(panic) => {
-                let text = crate::panics::text_of(panic.as_ref());
+            Err(text) => {
                 self.record(Some(life), What::Panicked(text));
                 self.halted = true;
                 false
@@ -126,6 +125,7 @@ impl Cluster {
                         Cast::To(address) => Some(address),
                     };
                     self.watch_packet(life, Way::Datagram(address), &bytes);
+                    self.count_packet(&bytes);
                     self.send_datagram(host, to, &bytes);
                 }
                 RawOp::Finished => ending = ending.or(Some(Ending::Left { confirmed: false })),
@@ -133,6 +133,7 @@ impl Cluster {
                     if let RawOp::Write { conn, bytes } = &op {
                         let length = bytes.len().min(LENGTH_PREFIX);
                         self.watch_packet(life, Way::Connection(*conn), &bytes[length..]);
+                        self.count_packet(&bytes.slice(length..));
                     }
                     self.with_streams(|s, around| s.op(host, life, op, around));
                 }
@@ -310,7 +311,9 @@ impl Cluster {
         let Some(filtered) = filtered else { return };
         let length = filtered.packet.len();
         let arrivals = self.network.arrivals(from, to, length, self.now, &mut self.rng);
+        let way = self.count_departure(from, to, &filtered.packet, &arrivals);
         for at in arrivals {
+            let way = way.clone();
             let bytes = filtered.packet.clone();
             let event = match cast {
                 Cast::Discovery => RawEvent::Discovery { bytes },
@@ -318,7 +321,7 @@ impl Cluster {
                     RawEvent::Datagram { from: addresses::transport(from), bytes }
                 }
             };
-            self.agenda.plan(at + filtered.extra_delay, Happening::Datagram { to, event });
+            self.agenda.plan(at + filtered.extra_delay, Happening::Datagram { to, event, way });
         }
     }
 

@@ -2,16 +2,22 @@
 //! which faults when. Then the run: load and faults, heal, converge, a final round in which
 //! everybody sends to everybody, rest, leave. The oracles judge all of it.
 
+mod action;
 mod draw;
 mod plan;
 mod pool;
 mod run;
+mod shrink;
 
 pub use draw::{Action, Configuration, Workload};
 pub use plan::{Stack, Transport};
 pub use pool::{Summary, run, task_of};
 pub(crate) use run::is_one_group;
-pub use run::{Outcome, Stats, packing_changes_nothing, replay, run_configuration, run_seed};
+pub use run::{
+    Outcome, Stats, packing_changes_nothing, replay, replay_selected, run_configuration, run_seed,
+};
+
+pub use shrink::{Selection, Shrunk, shrink};
 
 use std::fmt;
 use std::str::FromStr;
@@ -144,6 +150,22 @@ impl Task {
             primary: false,
             mutant: None,
         }
+    }
+
+    /// All that a swarm has: every profile as it is, and those in which it matters most with
+    /// synchronous sends, with PRIMARY, and with windows in place of credits.
+    #[must_use]
+    pub fn all(members: usize) -> Vec<Task> {
+        let of = |profile| Task::new(profile, members);
+        let sends = [Profile::Lossy, Profile::Burst, Profile::Slow, Profile::Churn, Profile::Star];
+        let primary = [Profile::Churn, Profile::Partition, Profile::OneWay, Profile::Mixed];
+        let windows = [Profile::Lossy, Profile::Slow, Profile::Mixed];
+        let plain = Profile::ALL.into_iter().map(of);
+        plain
+            .chain(sends.map(|p| Task { sends: true, ..of(p) }))
+            .chain(primary.map(|p| Task { primary: true, ..of(p) }))
+            .chain(windows.map(|p| Task { stack: Stack::Windows, ..of(p) }))
+            .collect()
     }
 
     /// The command that repeats one seed of it.

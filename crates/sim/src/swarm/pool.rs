@@ -2,6 +2,7 @@
 //! the others.
 
 use super::{Outcome, Stats, Task, run_seed};
+use crate::coverage::Coverage;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,8 @@ pub struct Summary {
     pub failures: Vec<Outcome>,
     /// All their doings together.
     pub total: Stats,
+    /// What they went through.
+    pub coverage: Coverage,
 }
 
 /// Which of several tasks a seed runs.
@@ -60,7 +63,8 @@ pub fn run(
 }
 
 impl Summary {
-    fn add(&mut self, o: Outcome) {
+    fn add(&mut self, mut o: Outcome) {
+        self.coverage.add(std::mem::take(&mut o.coverage));
         self.seeds += 1;
         self.total.messages += o.stats.messages;
         self.total.deliveries += o.stats.deliveries;

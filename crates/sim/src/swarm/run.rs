@@ -2,8 +2,10 @@
 
 use super::draw::{Action, Configuration};
 use super::plan::{FAILURE_TIMEOUT, HEARTBEAT, MERGE_INTERVAL, STABLE_INTERVAL, VERIFICATION};
+use super::shrink::Selection;
 use super::{Profile, Task};
 use crate::cluster::{Cluster, Outgoing, Settings};
+use crate::coverage::Coverage;
 use crate::history::{MessageId, Phase, What};
 use crate::network::Link;
 use crate::oracle::bounds::Bounds;
@@ -23,6 +25,8 @@ pub struct Outcome {
     pub transcript_hash: u64,
     /// How much happened.
     pub stats: Stats,
+    /// What it went through.
+    pub coverage: Coverage,
 }
 
 /// How much happened in a run.
@@ -50,6 +54,13 @@ pub fn run_seed(seed: u64, task: &Task) -> Outcome {
 #[must_use]
 pub fn replay(seed: u64, task: &Task) -> (Outcome, Vec<String>) {
     run_and_compare(seed, task, true)
+}
+
+/// Runs the selected part of a seed and returns its transcript too.
+#[must_use]
+pub fn replay_selected(seed: u64, task: &Task, part: &Selection) -> (Outcome, Vec<String>) {
+    crate::panics::silence();
+    run_configuration(&Configuration::draw(seed, task).selected(part), true)
 }
 
 /// Some seeds are run again, to be compared with themselves (O1), and those of a quiet network also
@@ -87,7 +98,8 @@ pub fn run_configuration(c: &Configuration, keep_lines: bool) -> (Outcome, Vec<S
     let stats = stats(&cluster);
     let hash = cluster.transcript().hash();
     let lines = cluster.transcript().lines().to_vec();
-    (Outcome { seed: c.seed, violations, transcript_hash: hash, stats }, lines)
+    let coverage = cluster.coverage();
+    (Outcome { seed: c.seed, violations, transcript_hash: hash, stats, coverage }, lines)
 }
 
 fn execute(c: &Configuration, keep_lines: bool) -> Cluster {
@@ -161,7 +173,8 @@ impl Run {
                 .insert_above("GMS", PrimaryConfig::default())
                 .with("PRIMARY", "quorum", &quorum);
         }
-        let settings = Settings { link: c.link, keep_lines, ..Settings::new(c.seed, plan) };
+        let settings =
+            Settings { link: c.link, keep_lines, coverage: true, ..Settings::new(c.seed, plan) };
         #[cfg(feature = "mutants")]
         let settings = Settings {
             mutant: c.task.mutant.as_deref().and_then(rgroups_core::mutants::Mutant::named),
