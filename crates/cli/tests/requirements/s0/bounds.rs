@@ -3,11 +3,11 @@
 use super::*;
 use rgroups::core::SyncLevel;
 use rgroups::core::app::{Sync, SyncEnd};
-use rgroups::{Channel, Config, block_on};
+use rgroups::{Channel, Config, Event, block_on};
 use rgroups_sim::cluster::Appetite;
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, Subscriber, span};
+use tracing::{Metadata, Subscriber, span};
 
 crate::tests![
     three_thousand_million_bytes_of_credit_work => "S0-8";
@@ -53,7 +53,7 @@ impl Subscriber for Warnings {
     }
     fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &Event<'_>) {
+    fn event(&self, event: &tracing::Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
         if line.0.contains("RG0414") {
@@ -75,9 +75,18 @@ fn owing_more_than_the_budget_is_told_once_with_both_numbers() {
         let builder = Channel::builder(config.clone()).memory_budget(budget);
         block_on(builder.connect("s0-8")).expect("joined")
     };
-    let _first = join(u64::MAX);
-    let enough = join(5_000_000);
-    drop(enough);
+    let (_first, mut events) = join(u64::MAX);
+    let mut members = |n| {
+        let view = async {
+            while !matches!(events.next().await, Some(Event::View(v)) if v.members().len() == n) {}
+        };
+        block_on(view);
+    };
+    let (enough, _) = join(5_000_000);
+    members(2);
+    block_on(enough.close()).expect("it leaves");
+    // The next one must not meet the one that leaves.
+    members(1);
     let _second = join(4_999_999);
     let said = warnings.0.lock().expect("no panic").clone();
     let [line] = &said[..] else { panic!("told {} times", said.len()) };
