@@ -66,8 +66,8 @@ fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
     }
     let stack: Stack = shape.stack.parse().map_err(|e: String| Failure::usage(e))?;
     let sends = shape.sends || shape.profile == "sends";
-    let primary = shape.primary;
-    let task = |profile| Task { stack, sends, primary, ..Task::new(profile, shape.members) };
+    let (primary, vsync) = (shape.primary, shape.vsync);
+    let task = |profile| Task { stack, sends, primary, vsync, ..Task::new(profile, shape.members) };
     let tasks: Vec<Task> = match shape.profile.as_str() {
         "all" => Task::all(shape.members),
         names => {

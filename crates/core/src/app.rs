@@ -269,6 +269,13 @@ pub enum AppEvent {
     /// This member is about to exclude another one. Told before the view without it, unless it is
     /// heard of in the last moment.
     Suspected(Suspicion),
+    /// This change of the view is not synchronous, although this member wants that: a member of the
+    /// new view does not take part (`GMS.view_synchrony`), or nobody answered in time. Told before
+    /// the view.
+    NotSynchronous {
+        /// The new view.
+        view: ViewId,
+    },
     /// Delivered multicasts of this member had to go before they were stable, because there was no
     /// room: they cannot be served to others when their sender is gone. Told once per window.
     KeptNoLonger {

@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::time::Duration;
 
 /// Direction of travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +107,25 @@ pub enum Event {
     Unacknowledged(Vec<Uuid>),
     /// Down, from GMS: this view is accepted, and waits until those that stay agree on the last
     /// messages of those that do not. Answered by `Repaired`.
-    Freeze(Arc<View>),
-    /// Up, from reliable multicast: the frozen view of this id may be installed.
-    Repaired(ViewId),
+    Freeze {
+        /// The view.
+        view: Arc<View>,
+        /// They also agree on their own messages, and wait so long for who says nothing: the change
+        /// of the view is synchronous.
+        synchronous: Option<Duration>,
+    },
+    /// Up, from reliable multicast: the frozen view may be installed.
+    Repaired {
+        /// Which.
+        view: ViewId,
+        /// All agree, where they were to agree on everything. If not, nobody answered in time.
+        agreed: bool,
+    },
+    /// Down, from GMS: a view was installed, and the application knows. What was held back for a
+    /// synchronous change of the view goes on.
+    Thaw,
+    /// Up, from reliable multicast: these hold up a synchronous change of the view.
+    HoldsUpView(Vec<Uuid>),
     /// Up, from reliable multicast: these survivors do not seem to know the frozen view.
     MissesView(Vec<Uuid>),
     /// Up, from reliable multicast: so much of what this member multicast is not stable that no
@@ -279,6 +296,9 @@ pub enum Query {
     },
     /// Is anything of this sender held until another view is installed? (GMS)
     HeldForView(Uuid),
+    /// Do multicasts of all members wait for a view that is to be installed together? (reliable
+    /// multicast)
+    MulticastsWait,
     /// How long may a send of this pool wait for credit before it fails? (flow control, if calls are
     /// to fail at all)
     SendPatience(Pool),
@@ -325,7 +345,7 @@ pub enum Answer {
     },
     /// To `DeliveredUpTo`.
     Number(i64),
-    /// To `HeldForView`.
+    /// To `HeldForView` and `MulticastsWait`.
     Held(bool),
 }
 

@@ -20,11 +20,15 @@ pub enum Mutant {
     ReportsNotAwaited,
     /// GMS installs a view that waits for tail repair when another one takes its place.
     ReplacedViewInstalled,
+    /// With view synchrony, what the others send is delivered while a view waits.
+    NotHeldBackForView,
+    /// With view synchrony, whoever decides takes what it has of the others for all that they sent.
+    SurvivorsNotAsked,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 7] = [
+    pub const ALL: [Mutant; 9] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -32,6 +36,8 @@ impl Mutant {
         Mutant::TailsNotRepaired,
         Mutant::ReportsNotAwaited,
         Mutant::ReplacedViewInstalled,
+        Mutant::NotHeldBackForView,
+        Mutant::SurvivorsNotAsked,
     ];
 
     /// Its name on command lines.
@@ -45,6 +51,8 @@ impl Mutant {
             Mutant::TailsNotRepaired => "tails-not-repaired",
             Mutant::ReportsNotAwaited => "reports-not-awaited",
             Mutant::ReplacedViewInstalled => "replaced-view-installed",
+            Mutant::NotHeldBackForView => "not-held-back-for-view",
+            Mutant::SurvivorsNotAsked => "survivors-not-asked",
         }
     }
 

@@ -30,6 +30,8 @@ pub enum Evidence {
     /// The accuser says so in a message, which has no room for a reason: its FD_SOCK2 has lost the
     /// member, or its flow control has.
     Hearsay,
+    /// It holds up a synchronous change of the view.
+    HoldsUpView,
 }
 
 impl fmt::Display for Evidence {
@@ -40,6 +42,7 @@ impl fmt::Display for Evidence {
             Evidence::NobodyListens => f.write_str("nobody listens where it should"),
             Evidence::NoCredit => f.write_str("it gives no credit"),
             Evidence::Hearsay => f.write_str("it is said to be gone"),
+            Evidence::HoldsUpView => f.write_str("it holds up a synchronous change of the view"),
         }
     }
 }

@@ -84,6 +84,15 @@ pub fn verifies(m: Uuid) -> bool {
     capabilities(m) & VERIFIES != 0
 }
 
+/// Installs no view before all who come with it have delivered the same.
+pub const VIEW_SYNCHRONY: u8 = 32;
+
+/// Whether `m` takes part in synchronous changes of the view.
+#[must_use]
+pub fn synchronizes(m: Uuid) -> bool {
+    capabilities(m) & VIEW_SYNCHRONY != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

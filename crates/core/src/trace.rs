@@ -179,6 +179,12 @@ pub enum Trace {
         /// Whom.
         of: Vec<Uuid>,
     },
+    /// The change to this view is not synchronous, although this member wants that. Stated before
+    /// the view.
+    NotSynchronous {
+        /// The view.
+        view: ViewId,
+    },
     /// Delivered multicasts of this member had to go before they were stable: no room. Stated once
     /// per window; from now on they cannot be served to others when their sender is gone.
     KeptNoLonger {

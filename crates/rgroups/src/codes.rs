@@ -149,6 +149,12 @@ pub const ALL: &[Code] = &[
         "wait for Event::Primary; minority of PRIMARY says what becomes of such sends",
     ),
     code(
+        "RG0419",
+        None,
+        "who installs a view may not have delivered the same before it",
+        "GMS.view_synchrony=true at every member; where all have it, somebody was frozen or cut off",
+    ),
+    code(
         "RG0420",
         Some("JGRP000011"),
         "a message of somebody who is not in the view",

@@ -35,6 +35,14 @@ pub enum Event {
         /// The former members whose messages are meant.
         of: Vec<Address>,
     },
+    /// The members that come into this view may not have delivered the same before it, although this
+    /// member wants that (`GMS.view_synchrony`, docs/view-synchrony.md): a member of the view does
+    /// not take part, or somebody did not answer in time. Comes before the view. Without this event
+    /// they did deliver the same.
+    NotSynchronous {
+        /// The view.
+        view: ViewId,
+    },
     /// This member is about to exclude another one. Comes before the view without it, at the member
     /// that makes that view; no view follows if the suspect is heard in the last moment.
     Suspected {
@@ -268,6 +276,9 @@ impl Events {
                 }
                 Item::TailUnknown { of } => {
                     return Some(Happening::Event(Event::TailUnknown { of }));
+                }
+                Item::NotSynchronous { view } => {
+                    return Some(Happening::Event(Event::NotSynchronous { view }));
                 }
                 Item::Suspected { member, by, reason } => {
                     return Some(Happening::Event(Event::Suspected { member, by, reason }));

@@ -102,6 +102,11 @@ struct FlowControlChapter;
 #[doc = include_str!("../../../docs/partitions.md")]
 struct PartitionChapter;
 
+/// Those of the chapter on view synchrony too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/view-synchrony.md")]
+struct SynchronyChapter;
+
 /// Those of the chapter on sends too.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/what-a-send-means.md")]

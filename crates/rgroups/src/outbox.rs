@@ -25,6 +25,10 @@ pub(crate) enum Item {
     TailUnknown {
         of: Vec<Address>,
     },
+    /// Who installs this view may not have delivered the same before it.
+    NotSynchronous {
+        view: ViewId,
+    },
     /// We are about to exclude a member.
     Suspected {
         member: Address,
@@ -204,6 +208,7 @@ impl Outbox {
                 | Item::View(_)
                 | Item::Rejoining { .. }
                 | Item::TailUnknown { .. }
+                | Item::NotSynchronous { .. }
                 | Item::Suspected { .. }
                 | Item::Primary { .. }
                 | Item::State { .. } => {}

@@ -53,6 +53,13 @@ pub trait Receiver: Send + 'static {
         async {}
     }
 
+    /// Who comes into this view may not have delivered the same before it
+    /// ([`Event::NotSynchronous`]).
+    fn not_synchronous(&mut self, view: ViewId) -> impl Future<Output = ()> + Send {
+        let _ = view;
+        async {}
+    }
+
     /// This member is about to exclude another one ([`Event::Suspected`]).
     fn suspected(
         &mut self,
@@ -99,6 +106,9 @@ async fn run<R: Receiver>(mut events: Events, mut receiver: R) {
             }
             Happening::Event(Event::Rejoining { reason }) => receiver.rejoining(reason).await,
             Happening::Event(Event::TailUnknown { of }) => receiver.tail_unknown(of).await,
+            Happening::Event(Event::NotSynchronous { view }) => {
+                receiver.not_synchronous(view).await
+            }
             Happening::Event(Event::Suspected { member, by, reason }) => {
                 receiver.suspected(member, by, reason).await;
             }

@@ -166,6 +166,9 @@ fn write_trace(w: &mut String, t: &Trace, h: &History) -> std::fmt::Result {
         Trace::Purged { of, upto } => write!(w, "purges {} up to {upto}", n(of)),
         Trace::TailRepair { view, step } => write!(w, "{} is {step}", view_id(view, h)),
         Trace::TailUnknown { of } => write!(w, "tail unknown: {}", names(of, h)),
+        Trace::NotSynchronous { view } => {
+            write!(w, "{} is not synchronous", view_id(view, h))
+        }
         Trace::Primary { view, primacy, lasts } => {
             write!(w, "{} is primary: {primacy:?}, for {lasts:?}", view_id(view, h))
         }

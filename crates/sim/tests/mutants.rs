@@ -11,7 +11,10 @@ use rgroups_sim::swarm::{self, Profile, Task};
 const SEEDS: u64 = 200;
 
 fn caught(mutant: Mutant, profile: Profile) -> bool {
-    let mut task = Task::new(profile, 5);
+    caught_in(mutant, Task::new(profile, 5))
+}
+
+fn caught_in(mutant: Mutant, mut task: Task) -> bool {
     task.mutant = Some(mutant.name().into());
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let summary = swarm::run(1..1 + SEEDS, &[task], threads, &|o| o.violations.is_empty());
@@ -39,4 +42,16 @@ fn a_view_that_is_skipped_is_noticed() {
 #[test]
 fn a_difference_that_is_applied_to_the_wrong_view_is_noticed() {
     assert!(caught(Mutant::DeltaOnWrongBase, Profile::OneWay));
+}
+
+#[test]
+fn what_is_delivered_while_a_synchronous_view_waits_is_noticed() {
+    let task = Task { vsync: true, ..Task::new(Profile::OneWay, 5) };
+    assert!(caught_in(Mutant::NotHeldBackForView, task));
+}
+
+#[test]
+fn a_decision_without_asking_the_survivors_is_noticed() {
+    let task = Task { vsync: true, ..Task::new(Profile::Lossy, 5) };
+    assert!(caught_in(Mutant::SurvivorsNotAsked, task));
 }

@@ -120,6 +120,9 @@ pub(crate) struct SimShape {
     /// Members agree which views are primary (docs/partitions.md).
     #[arg(long)]
     pub(crate) primary: bool,
+    /// Views are installed by all members together (docs/view-synchrony.md).
+    #[arg(long)]
+    pub(crate) vsync: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

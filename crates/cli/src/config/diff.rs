@@ -15,6 +15,10 @@ const ALIKE: [(&str, &str, &str); 6] = [
     ("FD_SOCK2", "offset", "members watch each other on the wrong ports"),
 ];
 
+/// Attributes that members may have differently, and what is lost then.
+const BETTER_ALIKE: [(&str, &str, &str); 1] =
+    [("GMS", "view_synchrony", "no view with members of both sides is installed by all together")];
+
 /// Protocols that a part of the members may lack, and what is lost then.
 const OPTIONAL: [(&str, &str); 14] = [
     ("MERGE3", "partitions are found by one side only"),
@@ -118,13 +122,15 @@ fn values(a: &Config, b: &Config) -> Vec<Difference> {
     };
     let differing = |s: Setting| {
         let t = counterpart(&s).filter(|t| in_effect(t) != in_effect(&s))?;
-        let alike = ALIKE.iter().find(|(p, a, _)| *p == s.protocol && *a == s.attribute);
+        let meant = |(p, a, _): &&(&str, &str, &str)| *p == s.protocol && *a == s.attribute;
+        let alike = ALIKE.iter().find(meant);
+        let better = BETTER_ALIKE.iter().find(meant);
         Some(Difference {
             breaks: alike.is_some(),
             what: format!("{}.{}", s.protocol, s.attribute),
             a: s.value,
             b: t.value,
-            why: alike.map_or("", |(.., why)| why),
+            why: alike.or(better).map_or("", |(.., why)| why),
         })
     };
     a.explain().into_iter().filter_map(differing).collect()

@@ -5,7 +5,7 @@ use super::{PlanProblem, ProtocolConfig, StackPlan};
 use crate::attributes::{AttrValue, ByteSize};
 use crate::bind_addr::BindAddr;
 use crate::protocols::transport::{TransportConfig, UdpConfig};
-use crate::{Service, Spec};
+use crate::{Service, Spec, tag};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -43,6 +43,7 @@ pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
     check_windows(plan, problems);
     check_merge_detection(plan, problems);
     check_primary(plan, problems);
+    check_synchrony(plan, problems);
 }
 
 /// No two layers may be taken for each other.
@@ -387,6 +388,16 @@ fn check_primary(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
             SHORTEST_LEASE.show()
         );
         problems.push(PlanProblem::BadSetting { what });
+    }
+}
+
+/// Views are installed together only where members keep what the others may lack.
+fn check_synchrony(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
+    let wanted = value::<bool>(plan, "GMS", "view_synchrony") == Some(true);
+    if wanted && plan.capabilities() & tag::VIEW_SYNCHRONY == 0 {
+        let what = "GMS.view_synchrony=true needs NAKACK2 with discard_delivered_msgs=false: members \
+                    give each other what they lack";
+        problems.push(PlanProblem::BadSetting { what: what.into() });
     }
 }
 

@@ -88,7 +88,13 @@ impl StackPlan {
             ProtocolConfig::VerifySuspect2(_) | ProtocolConfig::VerifySuspect(_) => tag::VERIFIES,
             _ => 0,
         };
-        self.protocols.iter().map(of).fold(0, |all, bit| all | bit)
+        let all = self.protocols.iter().map(of).fold(0, |all, bit| all | bit);
+        let wanted = self.protocols.iter().any(|p| match p {
+            ProtocolConfig::Gms(config) => config.view_synchrony,
+            _ => false,
+        });
+        let able = all & tag::TAIL_REPAIR != 0;
+        if wanted && able { all | tag::VIEW_SYNCHRONY } else { all }
     }
 
     /// The value of an attribute, as text.

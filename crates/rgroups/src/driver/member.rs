@@ -277,6 +277,10 @@ impl Member {
                 report::tail_unknown(&self.shared, &of);
                 self.items.push(Item::TailUnknown { of });
             }
+            AppEvent::NotSynchronous { view } => {
+                report::not_synchronous(&self.shared, view);
+                self.items.push(Item::NotSynchronous { view: view.into() });
+            }
             AppEvent::Suspected(s) => {
                 report::suspected(&self.shared, &s);
                 let (member, by) = (Address(s.member), Address(s.by));

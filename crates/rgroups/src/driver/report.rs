@@ -190,6 +190,19 @@ pub(crate) fn tail_unknown(shared: &Shared, of: &[Address]) {
     );
 }
 
+/// Says that a change of the view is not synchronous, although this member wants that.
+pub(crate) fn not_synchronous(shared: &Shared, view: core::ViewId) {
+    let (cluster, member) = (shared.cluster.as_str(), &*shared.name);
+    tracing::warn!(
+        cluster,
+        member,
+        code = "RG0419",
+        "who installs view {} may not have delivered the same before it: a member of it has no \
+         view_synchrony, or somebody did not answer in time",
+        view.id
+    );
+}
+
 /// Says who is to be excluded, who accused it, and why.
 pub(crate) fn suspected(shared: &Shared, s: &core::Suspicion) {
     let (cluster, member) = (shared.cluster.as_str(), &*shared.name);

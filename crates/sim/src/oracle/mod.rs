@@ -14,6 +14,7 @@ pub mod primary;
 pub mod roles;
 pub mod stability;
 pub mod sync;
+pub mod synchrony;
 pub mod tails;
 pub mod timeliness;
 pub mod twins;
@@ -94,6 +95,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     found.extend(convergence::check(h));
     found.extend(delivery::check(h, c));
     found.extend(tails::check(h));
+    found.extend(synchrony::check(h, c));
     found.extend(wire::check(h, c));
     if c.flow_control {
         found.extend(credits::check(h, c));

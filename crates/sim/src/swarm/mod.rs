@@ -134,6 +134,8 @@ pub struct Task {
     pub sends: bool,
     /// The stack has PRIMARY, with `keep_majority`.
     pub primary: bool,
+    /// The members have `GMS.view_synchrony`.
+    pub vsync: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -148,22 +150,24 @@ impl Task {
             stack: Stack::default(),
             sends: false,
             primary: false,
+            vsync: false,
             mutant: None,
         }
     }
 
     /// All that a swarm has: every profile as it is, and those in which it matters most with
-    /// synchronous sends, with PRIMARY, and with windows in place of credits.
+    /// synchronous sends, with PRIMARY, with view synchrony, and with windows in place of credits.
     #[must_use]
     pub fn all(members: usize) -> Vec<Task> {
         let of = |profile| Task::new(profile, members);
         let sends = [Profile::Lossy, Profile::Burst, Profile::Slow, Profile::Churn, Profile::Star];
-        let primary = [Profile::Churn, Profile::Partition, Profile::OneWay, Profile::Mixed];
+        let changes = [Profile::Churn, Profile::Partition, Profile::OneWay, Profile::Mixed];
         let windows = [Profile::Lossy, Profile::Slow, Profile::Mixed];
         let plain = Profile::ALL.into_iter().map(of);
         plain
             .chain(sends.map(|p| Task { sends: true, ..of(p) }))
-            .chain(primary.map(|p| Task { primary: true, ..of(p) }))
+            .chain(changes.map(|p| Task { primary: true, ..of(p) }))
+            .chain(changes.map(|p| Task { vsync: true, ..of(p) }))
             .chain(windows.map(|p| Task { stack: Stack::Windows, ..of(p) }))
             .collect()
     }
@@ -178,9 +182,10 @@ impl Task {
         };
         let sends = if self.sends { " --sends" } else { "" };
         let primary = if self.primary { " --primary" } else { "" };
+        let vsync = if self.vsync { " --vsync" } else { "" };
         let (profile, members) = (self.profile, self.members);
         format!(
-            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{mutant}"
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{mutant}"
         )
     }
 }

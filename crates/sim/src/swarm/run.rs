@@ -173,6 +173,9 @@ impl Run {
                 .insert_above("GMS", PrimaryConfig::default())
                 .with("PRIMARY", "quorum", &quorum);
         }
+        if c.task.vsync {
+            plan = plan.with("GMS", "view_synchrony", "true");
+        }
         let settings =
             Settings { link: c.link, keep_lines, coverage: true, ..Settings::new(c.seed, plan) };
         #[cfg(feature = "mutants")]

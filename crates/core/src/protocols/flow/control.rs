@@ -5,6 +5,7 @@
 
 use super::credits::Account;
 use super::debtors::{Debtors, REMIND};
+use super::grants::multicasts_wait;
 use super::line::{Class, Line, Waiting};
 use super::whole::RefusedWhole;
 use super::{FlowSettings, SlowMember};
@@ -418,6 +419,10 @@ impl FlowControl {
     /// enough, else those that cannot know. Answers whether we granted ourselves something.
     fn ask(&mut self, dest: Option<Uuid>, due: Option<Class>, cx: &mut Cx<'_>) -> bool {
         let local = cx.local();
+        // What was admitted has not left, and a request would look as if it had been lost.
+        if dest.is_none() && multicasts_wait(cx) {
+            return false;
+        }
         let mut granted_to_self = false;
         let mut owing = Vec::new();
         for m in self.blockers(dest, local) {

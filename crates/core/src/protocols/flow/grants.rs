@@ -203,6 +203,7 @@ impl FlowControl {
     /// message would wait for ever.
     fn may_arrive(&self, from: Uuid, cx: &Cx<'_>) -> bool {
         let kind = match self.pool {
+            Pool::Multicast | Pool::Exempt if multicasts_wait(cx) => return true,
             Pool::Multicast | Pool::Exempt => WindowKind::Multicast,
             Pool::Unicast => WindowKind::UnicastReceive,
         };
@@ -251,6 +252,11 @@ impl FlowControl {
             }
         }
     }
+}
+
+/// Whether admitted multicasts of this member, and those of others that are here, wait for a view.
+pub(super) fn multicasts_wait(cx: &Cx<'_>) -> bool {
+    matches!(cx.ask_below(&Query::MulticastsWait), Some(Answer::Held(true)))
 }
 
 fn windows(cx: &Cx<'_>) -> impl Iterator<Item = WindowGauge> + use<> {

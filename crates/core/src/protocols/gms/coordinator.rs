@@ -7,6 +7,7 @@
 use super::member::Windows;
 use super::payload;
 use super::requests::NextView;
+use super::synchrony::{is_synchronous, unnumbered};
 use super::{ACKS, BUNDLE, Gms, Role};
 use crate::wire::header::GmsHeader;
 use crate::wire::{Address, Flags, SeqnoPair};
@@ -68,8 +69,18 @@ impl Gms {
     /// so its windows begin where the first answer said; nothing behind that was purged, because the
     /// joiner has not reported it yet.
     fn welcome_again(&mut self, joiner: Uuid, cx: &mut Cx<'_>) {
-        let Some(view) = self.latest().cloned() else { return };
-        let mut digest = self.digest_for(&view, &[], cx);
+        let (Some(latest), Some(installed)) = (self.latest().cloned(), self.view.clone()) else {
+            return;
+        };
+        // Where a view begins that all install together is known when they do.
+        let view = if self.waits_for_all() { Arc::clone(&installed) } else { latest };
+        if !view.contains(joiner) {
+            return;
+        }
+        let mut digest = match &self.start {
+            Some(start) if view.id == installed.id => Some(start.clone()),
+            Some(_) | None => self.digest_for(&view, &[], cx),
+        };
         if let (Some(digest), Some(first)) = (&mut digest, self.welcomes.get(&joiner)) {
             for (m, pair) in first.iter().filter(|(m, _)| view.contains(*m)) {
                 digest.set(m, pair);
@@ -112,8 +123,11 @@ impl Gms {
         cx.raise(Dir::Down, Event::SuspendStable(self.config.view_ack_collection_timeout * 2));
         // Before the view is multicast: it uses the coordinator's next number, and the joiner must
         // still receive it (WIRE 17.4).
-        let digest =
-            if next.joiners.is_empty() { None } else { self.digest_for(&view, &next.joiners, cx) };
+        let together = is_synchronous(&view);
+        let digest = match next.joiners.is_empty() || together {
+            true => None,
+            false => self.digest_for(&view, &next.joiners, cx),
+        };
         for m in &next.leavers {
             cx.send_down(payload::leave_response(*m));
         }
@@ -124,14 +138,19 @@ impl Gms {
         }
         if view.members.len() > 1 {
             let differs = self.config.use_delta_views && self.full_view_sent;
-            cx.send_down(payload::view_multicast(&view, differs.then_some(base)));
+            let announcement = payload::view_multicast(&view, differs.then_some(base));
+            cx.send_down(unnumbered(announcement, self.announces_unnumbered(&view)));
             self.full_view_sent = true;
+        }
+        if together {
+            self.unanswered.extend(&next.joiners);
         }
         for joiner in &next.joiners {
             let answer = digest
                 .as_ref()
                 .and_then(|d| payload::join_response(*joiner, &view, d, Flags::empty()));
-            // Without a digest of every member there is no answer, and the joiner asks again.
+            // Without a digest of every member there is no answer, and the joiner asks again. Where
+            // all install the view together there is one later.
             if let (Some(m), Some(digest)) = (answer, &digest) {
                 self.counters.join_digests += 1;
                 self.welcomes.insert(*joiner, digest.clone());
@@ -213,11 +232,14 @@ impl Gms {
     /// the latest).
     pub(super) fn ack_timer(&mut self, cx: &mut Cx<'_>) {
         let Some(round) = self.acks.as_mut() else { return };
-        if cx.now >= round.give_up_at {
+        let waits =
+            self.pending.as_ref().is_some_and(|p| p.is_synchronous() && p.id() == round.view);
+        if cx.now >= round.give_up_at && !waits {
             return self.end_round(cx);
         }
-        round.resend_after *= 2;
-        cx.arm(ACKS, (cx.now + round.resend_after).min(round.give_up_at));
+        round.resend_after = (round.resend_after * 2).min(self.config.view_ack_collection_timeout);
+        let again_at = cx.now + round.resend_after;
+        cx.arm(ACKS, if waits { again_at } else { again_at.min(round.give_up_at) });
         for times in round.missing.values_mut() {
             *times += 1;
         }

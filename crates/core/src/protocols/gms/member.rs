@@ -176,7 +176,11 @@ impl Gms {
     ) {
         assert!(view.contains(cx.local()), "a member installs only views that contain it");
         debug_assert!(self.pending.is_none(), "what waited is replaced by what is installed");
+        self.start = self.start_of(&view, &windows, cx);
         let previous = self.view.replace(Arc::clone(&view));
+        if let Some(previous) = previous.as_deref() {
+            self.check_synchrony(previous, &view, cx);
+        }
         assert!(previous.as_deref().is_none_or(|p| p.id.id < view.id.id), "view numbers only grow");
         self.counters.views += 1;
         self.highest_id = self.highest_id.max(view.id.id);
@@ -232,8 +236,11 @@ impl Gms {
         if previous.is_none() || view.is_merge() {
             cx.raise(Dir::Down, Event::AnnounceView);
         }
+        self.answer_joiners(&view, cx);
+        self.forgive_silent();
         self.requests_after(&view, cx);
         self.role_after(&view, cx);
+        self.thaw(cx);
     }
 
     fn note_excluded(&mut self, previous: Option<&View>, view: &View) {

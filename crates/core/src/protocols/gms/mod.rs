@@ -10,7 +10,8 @@
 //! [`join_history`]), [`coordinator`] (requests, views,
 //! acknowledgements), [`member`] (views received and installed), [`leaving`], [`merging`] (with
 //! [`merge_plan`] and [`subgroup`]), [`requests`], [`holding`] (unicasts that come too early),
-//! [`pending`] (views that wait for tail repair), [`payload`] (messages).
+//! [`pending`] (views that wait for tail repair), [`synchrony`] (views that are installed by all
+//! together), [`payload`] (messages).
 
 mod coordinator;
 mod curiosity;
@@ -25,6 +26,7 @@ mod payload;
 mod pending;
 mod requests;
 mod subgroup;
+mod synchrony;
 #[cfg(test)]
 mod tests;
 
@@ -48,6 +50,7 @@ use crate::{
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 attributes! {
@@ -82,6 +85,14 @@ attributes! {
         /// How often an unanswered request to leave is repeated. Default 200 ms. Less than
         /// `leave_timeout`: the answer is not reliable.
         leave_retry_interval: Duration = Duration::from_millis(200),
+        /// Whether members that install the same two views one after the other deliver the same
+        /// between them, of every sender; see docs/view-synchrony.md. In force where all members of
+        /// the new view want it. Needs NAKACK2. Default false. Not in JGroups, which has FLUSH until
+        /// version 4.
+        view_synchrony: bool = false,
+        /// How long a silent member may hold up a synchronous change of the view before it is
+        /// suspected; after three times as long the view is installed without agreement. Default 5 s.
+        view_synchrony_timeout: Duration = Duration::from_secs(5),
         /// How much may wait of one sender that is not in the view yet. Default 4M.
         max_held_bytes: ByteSize = ByteSize(4_000_000),
         /// How much may wait of all such senders. Default 16M.
@@ -136,6 +147,12 @@ pub struct Gms {
     acks: Option<AckRound>,
     /// As coordinator: the digests that joiners were given, until they acknowledge a view.
     welcomes: BTreeMap<Uuid, Digest>,
+    /// With view synchrony: where the installed view began, for those who join late.
+    start: Option<Digest>,
+    /// Joiners of a view of ours that waits: they are answered when it is installed.
+    unanswered: Vec<Uuid>,
+    /// Suspects for nothing but that they hold up the view that waits.
+    silent: BTreeSet<Uuid>,
     /// How many acknowledgements of earlier views members still owe.
     acks_owed: BTreeMap<Uuid, u32>,
     merging: Option<Merging>,
@@ -166,6 +183,7 @@ struct Counters {
     merges_installed: u64,
     held_dropped: u64,
     views_refused: u64,
+    not_synchronous: u64,
     /// How often this member was let go without having asked.
     let_go: u64,
     /// Digests that joiners were sent.
@@ -199,6 +217,9 @@ impl Gms {
             held: Held::new(limits),
             excluded: BTreeSet::new(),
             welcomes: BTreeMap::new(),
+            start: None,
+            unanswered: Vec::new(),
+            silent: BTreeSet::new(),
             highest_id: 0,
             full_view_sent: false,
             view_asked_at: None,
@@ -404,6 +425,7 @@ impl Protocol for Gms {
                 Flow::Stop
             }
             (Dir::Up, Event::Suspect(list)) => {
+                self.silent.retain(|m| !list.iter().any(|s| s.member == *m));
                 self.suspect(list, cx);
                 Flow::Pass
             }
@@ -422,8 +444,12 @@ impl Protocol for Gms {
                 self.hear_of_newer_view(*from, cx);
                 Flow::Stop
             }
-            (Dir::Up, Event::Repaired(id)) => {
-                self.repaired(*id, cx);
+            (Dir::Up, Event::Repaired { view, agreed }) => {
+                self.repaired(*view, *agreed, cx);
+                Flow::Stop
+            }
+            (Dir::Up, Event::HoldsUpView(members)) => {
+                self.suspect_silent(members, cx);
                 Flow::Stop
             }
             (Dir::Up, Event::MissesView(members)) => {
@@ -487,6 +513,7 @@ impl Protocol for Gms {
         out("merges_started", c.merges_started);
         out("merges_installed", c.merges_installed);
         out("views_refused", c.views_refused);
+        out("views_not_synchronous", c.not_synchronous);
         out("join_digests_sent", c.join_digests);
         out("merge_digests_sent", c.merge_digests);
         // Short-lived: until a joiner has acknowledged its view, until a view is installed.

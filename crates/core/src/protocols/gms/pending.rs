@@ -7,6 +7,7 @@
 use super::Gms;
 use super::member::{Windows, stayed_together};
 use super::payload;
+use super::synchrony::is_synchronous;
 use crate::wire::SeqnoPair;
 use crate::{Batch, Cx, Digest, Dir, Event, Message, Uuid, View, ViewId, tag};
 use alloc::collections::BTreeSet;
@@ -23,6 +24,8 @@ pub(super) struct Pending {
     /// on belongs to the new view.
     announcers: BTreeSet<Uuid>,
     waiting: Vec<Batch>,
+    /// All who come into it agree on everything before.
+    synchronous: bool,
 }
 
 impl Pending {
@@ -32,6 +35,11 @@ impl Pending {
             Windows::Follow => 0,
             Windows::Set(_) | Windows::Merge(_) | Windows::Jump(_) => 1,
         }
+    }
+
+    /// Whether it is to be installed by all together.
+    pub(super) fn is_synchronous(&self) -> bool {
+        self.synchronous
     }
 
     /// Which view waits.
@@ -72,6 +80,9 @@ impl Gms {
 
     /// Whether there is something to agree on before `view` is installed, and somebody to do it with.
     pub(super) fn needs_repair(&self, view: &View, cx: &Cx<'_>) -> bool {
+        if self.view.is_some() && is_synchronous(view) {
+            return true;
+        }
         #[cfg(feature = "mutants")]
         if cx.mutant(crate::mutants::Mutant::TailsNotRepaired) {
             return false;
@@ -111,9 +122,10 @@ impl Gms {
                 windows = self.jump_of(old.windows, &old.view, &view, cx.local());
             }
             announcers = old.announcers;
-            // What those sent that are excluded now belongs to their tails.
+            // What those sent that are excluded now belongs to their tails; before a synchronous
+            // change everything does that was delivered below.
             for batch in old.waiting {
-                match view.contains(batch.src) {
+                match view.contains(batch.src) && !is_synchronous(&view) {
                     true => waiting.push(batch),
                     false => cx.deliver_up(batch),
                 }
@@ -130,8 +142,10 @@ impl Gms {
         }
         self.highest_id = self.highest_id.max(view.id.id);
         let frozen = Arc::clone(&view);
-        self.pending = Some(Pending { view, windows, ack_to, announcers, waiting });
-        cx.raise(Dir::Down, Event::Freeze(frozen));
+        let synchronous = is_synchronous(&view);
+        self.pending = Some(Pending { view, windows, ack_to, announcers, waiting, synchronous });
+        let patience = synchronous.then_some(self.config.view_synchrony_timeout);
+        cx.raise(Dir::Down, Event::Freeze { view: frozen, synchronous: patience });
     }
 
     /// A view of ours may wait for what `m` has to report, and `m` is gone: nobody acknowledges it
@@ -164,8 +178,11 @@ impl Gms {
     }
 
     /// The survivors agree: the view takes effect.
-    pub(super) fn repaired(&mut self, id: ViewId, cx: &mut Cx<'_>) {
+    pub(super) fn repaired(&mut self, id: ViewId, agreed: bool, cx: &mut Cx<'_>) {
         let Some(pending) = self.pending.take_if(|p| p.view.id == id) else { return };
+        if !agreed {
+            self.say_not_synchronous(id, cx);
+        }
         self.install(pending.view, pending.windows, pending.ack_to, cx);
         pending.waiting.into_iter().for_each(|batch| cx.deliver_up(batch));
     }
@@ -173,7 +190,9 @@ impl Gms {
     /// Whether a batch of this kind was sent behind the view that waits.
     pub(super) fn waits_behind_view(&self, batch: &Batch) -> bool {
         let pending = self.pending.as_ref();
-        batch.multicast && !batch.oob && pending.is_some_and(|p| p.announcers.contains(&batch.src))
+        // Before a synchronous change nothing that belongs behind it comes up at all.
+        let behind = |p: &Pending| !p.synchronous && p.announcers.contains(&batch.src);
+        batch.multicast && !batch.oob && pending.is_some_and(behind)
     }
 
     /// Whether a message of `src` waits behind the view.

@@ -3,6 +3,7 @@
 
 use super::member::Windows;
 use super::merging::{Lead, Merging};
+use super::synchrony::unnumbered;
 use super::{Gms, Role, payload};
 use crate::wire::{MergeId, SeqnoPair};
 use crate::{Answer, Cx, Digest, Dir, DropReason, Event, Message, Query, Time, Trace, Uuid, View};
@@ -181,7 +182,7 @@ impl Gms {
             previous.members.iter().copied().filter(|m| *m != local && view.contains(*m)).collect();
         if !part.is_empty() {
             self.counters.merge_digests += 1;
-            cx.send_down(announcement);
+            cx.send_down(unnumbered(announcement, self.announces_unnumbered(&view)));
         }
         self.full_view_sent = view.coordinator() == local;
         self.collect_acks(view.id, part, cx);

@@ -162,7 +162,7 @@ impl ReliableMulticast {
 
     /// Our own copies that never came back (a fault below) are delivered from the window: a sender
     /// must not miss its own messages.
-    fn deliver_lost_copies(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn deliver_lost_copies(&mut self, cx: &mut Cx<'_>) {
         let local = cx.local();
         while let Some(m) = self.own.window.release() {
             let mut batch = Batch::of(local, m.into());

@@ -13,7 +13,8 @@ impl ReliableMulticast {
         match ev {
             Event::PendingView(v) => self.add_members(v, cx),
             Event::View(v) => self.install(v, cx),
-            Event::Freeze(v) => self.freeze(v, cx),
+            Event::Freeze { view, synchronous } => self.freeze(view, *synchronous, cx),
+            Event::Thaw => self.thaw(cx),
             Event::BecomeServer => self.become_server(cx),
             Event::SetDigest(d) => {
                 for (m, pair) in d.iter() {

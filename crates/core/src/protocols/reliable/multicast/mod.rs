@@ -234,7 +234,7 @@ impl Protocol for ReliableMulticast {
         if msg.has(Flags::NO_RELIABILITY) {
             return Flow::Pass;
         }
-        if self.admit(msg, cx) == Flow::Stop {
+        if self.admit(msg, cx) == Flow::Stop || self.repair.keeps_back(msg, cx) {
             return Flow::Stop;
         }
         self.number(msg, cx);
@@ -293,6 +293,7 @@ impl Protocol for ReliableMulticast {
             Query::DeliveredUpTo { of, multicast: true } => {
                 self.pair(*of, group).map(|pair| Answer::Number(pair.delivered))
             }
+            Query::MulticastsWait => Some(Answer::Held(self.repair.is_shut())),
             Query::OwnRoom => self.own_room(group).map(Answer::Bytes),
             Query::Room { dest: None, bytes, .. } => {
                 self.room(*bytes as u64, group.local).map(Answer::Room)
@@ -335,6 +336,7 @@ impl Protocol for ReliableMulticast {
         out("tail_messages_fetched", r.counters.fetched);
         out("tail_messages_pushed", r.counters.pushed);
         out("tails_unknown", r.counters.unknown);
+        out("multicasts_waiting_for_view", r.kept_back() as u64);
         out("bytes_kept_of_former_members", r.held().0);
         out("messages_kept_of_former_members", r.held().1);
     }

@@ -27,11 +27,18 @@ impl ReliableMulticast {
         let parking = &mut self.parking;
         let received = &mut self.counters.received;
         let mut awaited = false;
+        // What the others have when the view is installed is not known yet.
+        let shut = self.repair.is_shut();
+        #[cfg(feature = "mutants")]
+        let shut = shut && !cx.mutant(crate::mutants::Mutant::NotHeldBackForView);
         batch.retain(|m| match header(m, id) {
             None => true,
             Some(NakAckHeader::Msg(n)) => {
                 let mark = syncs::mark(m);
-                let taken = window.take_in(*n, m, cx.now, parking);
+                let taken = match shut {
+                    true => window.hold_arrival(*n, m, cx.now, parking),
+                    false => window.take_in(*n, m, cx.now, parking),
+                };
                 if let (Some(mark), Taken::Deliver | Taken::Held) = (mark, taken) {
                     awaited = true;
                     if let Some(id) = arrivals.note(mark) {
@@ -61,7 +68,7 @@ impl ReliableMulticast {
             }
         });
         let mut released = Batch::new(src, true, false);
-        while let Some(m) = window.release() {
+        while let Some(m) = if shut { None } else { window.release() } {
             *received += 1;
             let to = if batch.oob { &mut released } else { &mut *batch };
             to.push(m.into());
@@ -79,6 +86,9 @@ impl ReliableMulticast {
         self.schedule.watch(&sender.window.gaps, cx);
         self.count_and_acknowledge(src, [batch, &mut released], cx);
         cx.deliver_up(released);
+        if shut {
+            self.complete(cx);
+        }
     }
 
     /// A sender without window: not a member, or not yet.

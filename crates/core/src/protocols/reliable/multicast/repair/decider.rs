@@ -25,7 +25,8 @@ impl ReliableMulticast {
             true => Vec::new(),
             false => silent,
         };
-        if !silent.is_empty() && cx.now < run.collects_until(local) {
+        let together = run.synchrony.is_some();
+        if !silent.is_empty() && (together || cx.now < run.collects_until(local)) {
             if cx.now.since(run.view_sent_at) >= MISSES_VIEW {
                 run.view_sent_at = cx.now;
                 cx.raise(Dir::Up, Event::MissesView(silent));
@@ -43,7 +44,9 @@ impl ReliableMulticast {
             Some((w.of, decision::cut(&holdings, heard)?))
         });
         let cuts = cuts.collect();
-        run.step = Step::Fetching { cuts, until: cx.now + PATIENCE, attempts: 0 };
+        let patience = run.synchrony.as_ref().map_or(PATIENCE, |s| s.patience);
+        run.step = Step::Fetching { cuts, until: cx.now + patience, attempts: 0 };
+        self.cut_survivors(cx);
         self.fetch(cx);
     }
 
@@ -94,13 +97,17 @@ impl ReliableMulticast {
 
     /// Something of what was to be fetched came: decides if it was the last.
     pub(super) fn fetched(&mut self, cx: &mut Cx<'_>) {
-        let complete = |(of, cut): &(Uuid, Cut)| {
-            let frozen = self.repair.frozen.get(of);
-            frozen.is_none_or(|f| decision::lacking_here(&f.sender.window, cut).next().is_none())
-        };
-        if !self.planned().is_empty() && self.planned().iter().all(complete) {
+        if !self.planned().is_empty() && self.has_all_planned() {
             self.decide(cx);
         }
+    }
+
+    /// Whether nothing is to be fetched any more.
+    pub(super) fn has_all_planned(&self) -> bool {
+        self.planned().iter().all(|(of, cut)| {
+            let frozen = self.repair.frozen.get(of);
+            frozen.is_none_or(|f| decision::lacking_here(&f.sender.window, cut).next().is_none())
+        })
     }
 
     /// What will be decided as soon as everything that it names is here.
@@ -111,7 +118,11 @@ impl ReliableMulticast {
         }
     }
 
-    fn decide(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn decide(&mut self, cx: &mut Cx<'_>) {
+        if !self.has_all_of_survivors() {
+            // They were asked for, and the last one leads here again.
+            return;
+        }
         let cuts = self.planned().to_vec();
         self.settle(&cuts, cx);
     }

@@ -24,6 +24,7 @@ mod decision;
 mod payload;
 mod ranges;
 mod survivor;
+mod synchrony;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +40,7 @@ use payload::Report;
 pub(crate) use payload::{Cut, Holding};
 pub(crate) use ranges::Ranges;
 use ranges::after;
+use synchrony::{Gate, Synchrony};
 
 /// While a view waits: reports and requests are repeated.
 pub(super) const REPAIR: TimerKey = TimerKey(5);
@@ -63,6 +65,9 @@ pub(super) struct Repair {
     /// The views that this member has installed since there are frozen windows: what was decided
     /// holds for these.
     installed: BTreeSet<ViewId>,
+    gate: Gate,
+    /// What the last synchronous change of the view came to: up to where each survivor is heard.
+    together: Option<(ViewId, Vec<(Uuid, Cut)>)>,
     pub(super) counters: Counters,
 }
 
@@ -93,6 +98,8 @@ struct Run {
     parted: bool,
     /// Members of JGroups stay too, of whom nobody knows what they delivered.
     foreign: bool,
+    /// The survivors agree on their own messages too.
+    synchrony: Option<Synchrony>,
     since: Time,
     step: Step,
     view_sent_at: Time,
@@ -121,11 +128,17 @@ impl Run {
 
     /// Whether `local` decides now.
     fn decides(&self, local: Uuid, now: Time) -> bool {
+        if self.synchrony.is_some() {
+            return self.rank(local) == 0;
+        }
         self.rank(local) <= self.turn(now).min(DECIDERS - 1)
     }
 
     /// To whom this member reports.
     fn decider(&self, local: Uuid, now: Time) -> Option<Uuid> {
+        if self.synchrony.is_some() {
+            return self.survivors.first().copied().filter(|m| *m != local);
+        }
         let last = self.rank(local).min(DECIDERS).checked_sub(1)?;
         self.survivors.get(self.turn(now).min(last)).copied()
     }
@@ -166,7 +179,9 @@ impl Repair {
     /// The other survivors that have not reported about the view that waits.
     fn silent(&self, local: Uuid) -> Vec<Uuid> {
         let Some(run) = &self.run else { return Vec::new() };
-        let has = |m: &Uuid| self.reports.get(m).is_some_and(|(id, _)| *id == run.view.id);
+        let whole = |m: &Uuid, r: &Report| run.synchrony.is_none() || r.of(*m).is_some();
+        let has =
+            |m: &Uuid| self.reports.get(m).is_some_and(|(id, r)| *id == run.view.id && whole(m, r));
         run.survivors.iter().copied().filter(|m| *m != local && !has(m)).collect()
     }
 
@@ -197,8 +212,9 @@ impl Repair {
 }
 
 impl ReliableMulticast {
-    /// GMS has accepted a view that excludes members.
-    pub(super) fn freeze(&mut self, view: &Arc<View>, cx: &mut Cx<'_>) {
+    /// GMS has accepted a view that excludes members, or one that is to be installed by all together:
+    /// then `patience` is how long a silent member is waited for.
+    pub(super) fn freeze(&mut self, view: &Arc<View>, patience: Option<Duration>, cx: &mut Cx<'_>) {
         let local = cx.local();
         let Some(current) = cx.group().view.clone() else { return };
         let excluded = current.without(view);
@@ -219,6 +235,7 @@ impl ReliableMulticast {
             survivors,
             parted: !parted.is_empty(),
             foreign: !foreign.is_empty(),
+            synchrony: patience.map(Synchrony::new),
             since: cx.now,
             step: Step::Reporting,
             view_sent_at: cx.now,
@@ -227,6 +244,11 @@ impl ReliableMulticast {
         self.repair.counters.runs += 1;
         self.repair.reports.retain(|_, (id, _)| id.id >= view.id.id);
         cx.trace(|| Trace::TailRepair { view: view.id, step: "frozen" });
+        match patience {
+            Some(_) => self.repair.gate.shut(),
+            // An ordinary view takes the place of one that was to be synchronous.
+            None => self.thaw(cx),
+        }
         self.proceed(cx);
     }
 
@@ -235,6 +257,9 @@ impl ReliableMulticast {
         let Some(run) = &self.repair.run else { return };
         let local = cx.local();
         cx.arm(REPAIR, cx.now + REPEAT);
+        if run.synchrony.is_some() {
+            return self.proceed_together(cx);
+        }
         if run.decides(local, cx.now) {
             match run.step {
                 Step::Reporting => self.collect(cx),
@@ -249,7 +274,7 @@ impl ReliableMulticast {
 
     /// A decision: delivers what it says of each sender. Says so if not all may have the same.
     fn settle(&mut self, cuts: &[(Uuid, Cut)], cx: &mut Cx<'_>) {
-        let Some(run) = self.repair.run.take() else { return };
+        let Some(mut run) = self.repair.run.take() else { return };
         cx.disarm(REPAIR);
         let mut unknown = Vec::new();
         for (of, cut) in cuts {
@@ -262,22 +287,9 @@ impl ReliableMulticast {
                 unknown.push(*of);
             }
             frozen.cut = Some(cut.clone());
-            let mut batch = Batch::new(*of, true, false);
-            let mut oob = Vec::new();
-            while after(cut.upto, window.delivered()) {
-                let Some(m) = window.release() else { break };
-                match m.has(Flags::OOB) {
-                    true => oob.push(m),
-                    false => batch.push(m.into()),
-                }
-            }
-            oob.extend(cut.ahead.iter().filter_map(|n| window.deliver_held(n)));
-            self.counters.received += (batch.len() + oob.len()) as u64;
-            cx.deliver_up(batch);
-            for m in oob {
-                cx.deliver_up(Batch::of(*of, m.into()));
-            }
+            self.counters.received += hand_up(*of, window, cut, cx);
         }
+        let agreed = self.deliver_together(&mut run, cx);
         if !unknown.is_empty() {
             self.repair.counters.unknown += 1;
             cx.trace(|| Trace::TailUnknown { of: unknown.clone() });
@@ -286,7 +298,7 @@ impl ReliableMulticast {
         self.repair.holds_for(run.view.id);
         self.answer_those_who_wait(run.view.id, cx);
         cx.trace(|| Trace::TailRepair { view: run.view.id, step: "repaired" });
-        cx.raise(Dir::Up, Event::Repaired(run.view.id));
+        cx.raise(Dir::Up, Event::Repaired { view: run.view.id, agreed });
     }
 
     /// Nobody decided in time.
@@ -332,4 +344,24 @@ impl ReliableMulticast {
             self.repair.installed.clear();
         }
     }
+}
+
+/// Delivers what a decision says of the sender `of`; how many messages.
+fn hand_up(of: Uuid, window: &mut super::Window, cut: &Cut, cx: &mut Cx<'_>) -> u64 {
+    let mut batch = Batch::new(of, true, false);
+    let mut oob = Vec::new();
+    while after(cut.upto, window.delivered()) {
+        let Some(m) = window.release() else { break };
+        match m.has(Flags::OOB) {
+            true => oob.push(m),
+            false => batch.push(m.into()),
+        }
+    }
+    oob.extend(cut.ahead.iter().filter_map(|n| window.deliver_held(n)));
+    let delivered = batch.len() + oob.len();
+    cx.deliver_up(batch);
+    for m in oob {
+        cx.deliver_up(Batch::of(of, m.into()));
+    }
+    delivered as u64
 }

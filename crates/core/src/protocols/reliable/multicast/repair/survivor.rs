@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 impl ReliableMulticast {
     pub(super) fn send_report(&mut self, cx: &mut Cx<'_>) {
         let report = self.repair.own_report();
+        let report = self.with_own_number(report, cx.local());
         let Some(run) = &mut self.repair.run else { return };
         let Some(to) = run.decider(cx.local(), cx.now) else { return };
         run.reported_at = Some(cx.now);
@@ -54,9 +55,7 @@ impl ReliableMulticast {
                     self.collect(cx);
                 }
             }
-            Some(_) | None if self.repair.installed.contains(&view) => {
-                self.answer_report(src, cx);
-            }
+            Some(_) | None if self.repair.has_decided(view) => self.answer_report(src, cx),
             Some(_) | None => {}
         }
     }
@@ -76,7 +75,13 @@ impl ReliableMulticast {
         let Some((view, report)) = self.repair.reports.remove(&to) else { return };
         let mut commit = Commit::default();
         let (mut messages, mut bytes) = (0, 0);
-        for theirs in report.windows.iter().filter(|w| w.cut.is_none()) {
+        if report.of(to).is_some() {
+            // It waits for a synchronous change of the view.
+            let decided = self.repair.together.as_ref().filter(|(id, _)| *id == view);
+            let Some((_, cuts)) = decided else { return };
+            commit.cuts.extend_from_slice(cuts);
+        }
+        for theirs in report.windows.iter().filter(|w| w.cut.is_none() && w.of != to) {
             let Some(frozen) = self.repair.frozen.get(&theirs.of) else { return };
             let Some(cut) = &frozen.cut else { return };
             for n in theirs.lacking(cut) {
@@ -102,6 +107,7 @@ impl ReliableMulticast {
         let Some(run) = waits.filter(|_| src != cx.local()) else {
             return cx.drop_from_peer(DropReason::Stale, Some(src));
         };
+        let together = run.synchrony.is_some();
         // The rest comes as the answer to the next report: at once, if this one brought something.
         let early = run.reported_at.is_none_or(|at| cx.now.since(at) >= REPEAT / 10);
         let own = self.repair.own_report();
@@ -112,9 +118,13 @@ impl ReliableMulticast {
         if cuts.len() < undecided.len() {
             return cx.drop_from_peer(DropReason::Malformed, Some(src));
         }
-        if cuts.iter().all(|(own, cut)| own.lacking(cut).next().is_none()) {
-            self.settle(&commit.cuts, cx);
-        } else if early {
+        let complete = cuts.iter().all(|(own, cut)| own.lacking(cut).next().is_none());
+        if together {
+            self.hear_decision(commit, cx);
+        } else if complete {
+            return self.settle(&commit.cuts, cx);
+        }
+        if !complete && early {
             self.send_report(cx);
         }
     }

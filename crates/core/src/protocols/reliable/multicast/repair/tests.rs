@@ -116,7 +116,7 @@ fn decisions(s: &mut Solo) -> Vec<Commit> {
 fn a_decision_is_told_to_those_who_wait_for_the_same_view() {
     let mut s = member_two();
     let ours = view(2, 2, &[2, 3]);
-    s.event_down(Event::Freeze(Arc::clone(&ours)));
+    s.event_down(Event::Freeze { view: Arc::clone(&ours), synchronous: None });
     asks(&mut s, &ours);
     assert_eq!(decisions(&mut s).len(), 1);
 }
@@ -125,7 +125,7 @@ fn a_decision_is_told_to_those_who_wait_for_the_same_view() {
 fn a_decision_is_not_told_to_those_who_wait_for_the_view_of_another_part_of_the_group() {
     let mut s = member_two();
     let ours = view(2, 2, &[2, 3]);
-    s.event_down(Event::Freeze(Arc::clone(&ours)));
+    s.event_down(Event::Freeze { view: Arc::clone(&ours), synchronous: None });
     s.run(PATIENCE);
     s.install(ours);
     asks(&mut s, &view(2, 1, &[1, 2, 3]));
@@ -136,7 +136,7 @@ fn a_decision_is_not_told_to_those_who_wait_for_the_view_of_another_part_of_the_
 fn who_waits_for_a_view_that_is_not_known_here_yet_is_told_when_it_is_installed() {
     let mut s = member_two();
     let (first, second) = (view(2, 2, &[2, 3]), view(3, 2, &[2, 3, 4]));
-    s.event_down(Event::Freeze(Arc::clone(&first)));
+    s.event_down(Event::Freeze { view: Arc::clone(&first), synchronous: None });
     s.run(PATIENCE);
     s.install(first);
     asks(&mut s, &second);
@@ -149,7 +149,7 @@ fn who_waits_for_a_view_that_is_not_known_here_yet_is_told_when_it_is_installed(
 fn a_decision_without_a_survivor_says_so_to_all_who_act_on_it() {
     let mut s = member_two();
     let ours = view(2, 2, &[2, 3]);
-    s.event_down(Event::Freeze(Arc::clone(&ours)));
+    s.event_down(Event::Freeze { view: Arc::clone(&ours), synchronous: None });
     s.run(PATIENCE);
     s.install(Arc::clone(&ours));
     asks(&mut s, &ours);
@@ -160,7 +160,7 @@ fn a_decision_without_a_survivor_says_so_to_all_who_act_on_it() {
 #[test]
 fn a_member_that_the_replacing_view_brings_back_goes_on_where_it_was() {
     let mut s = member_two();
-    s.event_down(Event::Freeze(view(2, 1, &[1, 2, 3])));
+    s.event_down(Event::Freeze { view: view(2, 1, &[1, 2, 3]), synchronous: None });
     s.install(view(3, 1, &[1, 2, 3, 9]));
     let digest = s.ask(&Query::DigestOf(survivor(9)));
     let Some(Answer::Digest(d)) = digest else { panic!("the layer answers") };
@@ -170,13 +170,13 @@ fn a_member_that_the_replacing_view_brings_back_goes_on_where_it_was() {
 #[test]
 fn who_is_left_alone_by_the_replacing_view_asks_nobody_about_the_tail_later() {
     let mut s = member_two();
-    s.event_down(Event::Freeze(view(2, 2, &[2, 3])));
+    s.event_down(Event::Freeze { view: view(2, 2, &[2, 3]), synchronous: None });
     s.install(view(3, 2, &[2]));
     s.install(view(4, 2, &[2, 4, 5]));
     // 4 coordinates the next view, and decides; it never knew 9.
     let next = view(5, 4, &[4, 2]);
     s.sent();
-    s.event_down(Event::Freeze(next));
+    s.event_down(Event::Freeze { view: next, synchronous: None });
     let ours = s.sent().into_iter().map(Message::from).filter(payload::is_ours);
     let reports = ours.filter_map(|m| match payload::read(&m) {
         Some(Arrived::Report(_, r)) => Some(r),
