@@ -2,6 +2,9 @@
 //! (`Stack::enable_mutant`), and each must be caught by an oracle. Compiled only with the feature
 //! `mutants`.
 
+use crate::Cx;
+use crate::wire::SeqnoPair;
+
 /// A fault that somebody could have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -24,11 +27,23 @@ pub enum Mutant {
     NotHeldBackForView,
     /// With view synchrony, whoever decides takes what it has of the others for all that they sent.
     SurvivorsNotAsked,
+    /// A part of a split group hands members into a merge that did not answer.
+    SilentMergedIn,
+    /// Members hand a digest into a merge that is ahead of what they sent.
+    MergeDigestTooHigh,
+    /// Members hand a digest into a merge that does not cover what they sent before it.
+    MergeDigestTooLow,
+    /// VERIFY_SUSPECT2 does not withdraw a suspicion of who answers.
+    SuspicionKept,
+    /// VERIFY_SUSPECT2 does not wait for an answer.
+    SuspicionUnverified,
+    /// PRIMARY calls any view primary to which all its members agree.
+    MinorityIsPrimary,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 9] = [
+    pub const ALL: [Mutant; 15] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -38,6 +53,12 @@ impl Mutant {
         Mutant::ReplacedViewInstalled,
         Mutant::NotHeldBackForView,
         Mutant::SurvivorsNotAsked,
+        Mutant::SilentMergedIn,
+        Mutant::MergeDigestTooHigh,
+        Mutant::MergeDigestTooLow,
+        Mutant::SuspicionKept,
+        Mutant::SuspicionUnverified,
+        Mutant::MinorityIsPrimary,
     ];
 
     /// Its name on command lines.
@@ -53,6 +74,12 @@ impl Mutant {
             Mutant::ReplacedViewInstalled => "replaced-view-installed",
             Mutant::NotHeldBackForView => "not-held-back-for-view",
             Mutant::SurvivorsNotAsked => "survivors-not-asked",
+            Mutant::SilentMergedIn => "silent-merged-in",
+            Mutant::MergeDigestTooHigh => "merge-digest-too-high",
+            Mutant::MergeDigestTooLow => "merge-digest-too-low",
+            Mutant::SuspicionKept => "suspicion-kept",
+            Mutant::SuspicionUnverified => "suspicion-unverified",
+            Mutant::MinorityIsPrimary => "minority-is-primary",
         }
     }
 
@@ -60,5 +87,17 @@ impl Mutant {
     #[must_use]
     pub fn named(name: &str) -> Option<Mutant> {
         Mutant::ALL.into_iter().find(|m| m.name() == name)
+    }
+}
+
+/// The entry of a member in the digest of a merge, as the mutants have it.
+pub(crate) fn merge_digest(e: SeqnoPair, cx: &Cx<'_>) -> SeqnoPair {
+    const AHEAD: i64 = 3;
+    if cx.mutant(Mutant::MergeDigestTooHigh) {
+        return SeqnoPair { delivered: e.delivered + AHEAD, received: e.received + AHEAD };
+    }
+    match cx.mutant(Mutant::MergeDigestTooLow) {
+        true => SeqnoPair::default(),
+        false => e,
     }
 }

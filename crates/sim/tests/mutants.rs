@@ -1,14 +1,14 @@
 //! The swarm is worth something if it notices protocols that are wrong: each deliberate fault must
-//! be caught within 200 seeds. A difference to a view that a member does not have needs a member
-//! that missed a view, which reliable multicast does not let happen: it is the one that was excluded
-//! and still hears those who excluded it.
+//! be caught within 500 seeds, most are within ten. A difference to a view that a member does not
+//! have needs a member that missed a view, which reliable multicast does not let happen: it is the
+//! one that was excluded and still hears those who excluded it.
 #![cfg(feature = "mutants")]
 
 use rgroups_core::mutants::Mutant;
 use rgroups_sim::swarm::{self, Profile, Task};
 
 /// Seeds that a mutant may survive.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 500;
 
 fn caught(mutant: Mutant, profile: Profile) -> bool {
     caught_in(mutant, Task::new(profile, 5))
@@ -42,6 +42,37 @@ fn a_view_that_is_skipped_is_noticed() {
 #[test]
 fn a_difference_that_is_applied_to_the_wrong_view_is_noticed() {
     assert!(caught(Mutant::DeltaOnWrongBase, Profile::OneWay));
+}
+
+#[test]
+fn a_merge_of_members_that_did_not_answer_is_noticed() {
+    assert!(caught(Mutant::SilentMergedIn, Profile::Mixed));
+}
+
+#[test]
+fn a_merge_digest_that_skips_messages_is_noticed() {
+    assert!(caught(Mutant::MergeDigestTooHigh, Profile::Partition));
+}
+
+#[test]
+fn a_merge_digest_that_goes_back_is_noticed() {
+    assert!(caught(Mutant::MergeDigestTooLow, Profile::Partition));
+}
+
+#[test]
+fn a_suspicion_that_is_not_withdrawn_is_noticed() {
+    assert!(caught(Mutant::SuspicionKept, Profile::Slow));
+}
+
+#[test]
+fn an_exclusion_without_verification_is_noticed() {
+    assert!(caught(Mutant::SuspicionUnverified, Profile::Slow));
+}
+
+#[test]
+fn a_minority_that_calls_itself_primary_is_noticed() {
+    let task = Task { primary: true, ..Task::new(Profile::Partition, 5) };
+    assert!(caught_in(Mutant::MinorityIsPrimary, task));
 }
 
 #[test]

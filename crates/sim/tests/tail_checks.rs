@@ -164,24 +164,8 @@ impl Group {
     fn sound(&self) {
         let broken = tails::check(self.c.history());
         assert!(broken.is_empty(), "{broken:?}");
-        let broken = views::check(self.c.history(), &conditions());
+        let broken = views::check(self.c.history());
         assert!(broken.is_empty(), "{broken:?}");
-    }
-}
-
-fn conditions() -> rgroups_sim::oracle::Conditions {
-    rgroups_sim::oracle::Conditions {
-        max_credits: u64::MAX,
-        stable_max_bytes: u64::MAX,
-        largest_message: 1_000,
-        frag_size: 60_000,
-        members: 5,
-        calm: false,
-        loss: 0.0,
-        duplication: false,
-        flow_control: true,
-        windows: None,
-        bounds: None,
     }
 }
 

@@ -183,7 +183,7 @@ impl Search {
         let c = conditions();
         let mut violations = oracle::tails::check(&history);
         violations.extend(oracle::delivery::check(&history, &c));
-        violations.extend(oracle::views::check(&history, &c));
+        violations.extend(oracle::views::check(&history));
         if !together {
             let text = "the survivors have no view of exactly themselves".to_owned();
             violations.push(Violation::new("B2", text));

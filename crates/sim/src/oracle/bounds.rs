@@ -10,6 +10,10 @@ pub struct Bounds {
     /// From the failure of a member to its suspicion, verified: heartbeat interval, timeout of the
     /// detector, verification.
     pub detection: Duration,
+    /// At least so long a suspect is asked (VERIFY_SUSPECT2.timeout).
+    pub verification: Duration,
+    /// The longest pause after which a peer is connected to anew.
+    pub reconnection: Duration,
     /// GMS.view_ack_collection_timeout.
     pub view_acks: Duration,
     /// GMS.join_timeout; discovery waits as long.

@@ -4,6 +4,7 @@
 //!
 #![doc = include_str!("invariants.md")]
 
+pub mod accuracy;
 pub mod bounds;
 pub mod convergence;
 pub mod credits;
@@ -89,7 +90,8 @@ pub struct Windows {
 pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     let mut found = Vec::new();
     found.extend(broken_rules(h));
-    found.extend(views::check(h, c));
+    found.extend(views::check(h));
+    found.extend(accuracy::check(h, c));
     found.extend(roles::check(h, c));
     found.extend(timeliness::check(h, c));
     found.extend(convergence::check(h));
@@ -175,6 +177,8 @@ pub(crate) mod made {
             bounds: Some(Bounds {
                 one_way: Duration::from_millis(1),
                 detection: Duration::from_secs(10),
+                verification: Duration::from_secs(1),
+                reconnection: Duration::from_secs(1),
                 view_acks: Duration::from_secs(2),
                 join: Duration::from_secs(1),
                 merge_interval: Duration::from_secs(6),

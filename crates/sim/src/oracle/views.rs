@@ -1,6 +1,6 @@
 //! A: views. What every member may rely on about the views that it and others install.
 
-use super::{Conditions, Violation, is_after};
+use super::{Violation, is_after};
 use crate::connections::Life;
 use crate::history::{History, Phase, What};
 use crate::transcript;
@@ -8,9 +8,9 @@ use rgroups_core::{Trace, Uuid, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Checks A1 to A6, A8, A9, A11, A12 and the part of A14 that a history shows.
+/// Checks A1 to A6, A8, A9 and A11.
 #[must_use]
-pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
+pub fn check(h: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut by_id: BTreeMap<ViewId, (Life, Arc<View>)> = BTreeMap::new();
     for life in h.all_lives() {
@@ -31,9 +31,6 @@ pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(merges_are_sound(h, life, &views, &by_id));
         found.extend(no_resurrection(h, life, &views));
         found.extend(stays_stable(h, life, &views));
-    }
-    if c.calm {
-        found.extend(no_suspicion(h));
     }
     found
 }
@@ -152,34 +149,13 @@ fn stays_stable(h: &History, life: Life, views: &[(usize, Arc<View>)]) -> Option
     Some(Violation::new("A11", text))
 }
 
-/// A12 and A14: nobody who is alive is suspected, nor one who leaves.
-fn no_suspicion(h: &History) -> Vec<Violation> {
-    let died: BTreeSet<Uuid> = h
-        .facts
-        .iter()
-        .filter(|f| matches!(f.what, What::Died { .. }))
-        .filter_map(|f| f.life.map(|l| h.id(l)))
-        .collect();
-    let suspected = h.facts.iter().filter_map(|f| match (&f.what, f.life) {
-        (What::Trace(Trace::Suspected { member, .. }), Some(by)) => Some((by, *member)),
-        _ => None,
-    });
-    suspected
-        .filter(|(_, member)| !died.contains(member))
-        .map(|(by, member)| {
-            let text = format!("{} suspects {}, who is alive", h.name(by), h.name_of(member));
-            Violation::new("A12", text)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::made::*;
     use super::*;
 
     fn found(h: &History) -> Vec<&'static str> {
-        names(&check(h, &conditions()))
+        names(&check(h))
     }
 
     #[test]
@@ -257,17 +233,5 @@ mod tests {
         phase(&mut h, Phase::Converged);
         install(&mut h, A, 4, A, &[A, B, C]);
         assert_eq!(found(&h), ["A11"]);
-    }
-
-    fn suspected(member: Uuid) -> Trace {
-        let why = rgroups_core::Evidence::NobodyListens;
-        Trace::Suspected { member, by: member, why }
-    }
-
-    #[test]
-    fn a_suspected_live_member_breaks_a12() {
-        let mut h = together();
-        push(&mut h, A, What::Trace(suspected(id(B))));
-        assert_eq!(found(&h), ["A12"]);
     }
 }

@@ -136,6 +136,8 @@ fn bounds(c: &Configuration) -> Bounds {
     Bounds {
         one_way: (c.link.delay + c.link.jitter) * held_back + turns,
         detection: FAILURE_TIMEOUT + HEARTBEAT * 2 + VERIFICATION * 2,
+        verification: VERIFICATION,
+        reconnection: Duration::from_secs(1),
         view_acks: Duration::from_secs(2),
         join: Duration::from_millis(2_100),
         merge_interval: MERGE_INTERVAL,

@@ -132,6 +132,11 @@ impl VerifySuspect2 {
             }
             let deadline = since + self.config.timeout;
             let ask_again = since + self.question_interval();
+            #[cfg(feature = "mutants")]
+            let deadline = match cx.mutant(crate::mutants::Mutant::SuspicionUnverified) {
+                true => since,
+                false => deadline,
+            };
             self.suspects.insert(member, Suspect { by, why, since, deadline, ask_again });
             ask(self.config.id, member, cx);
             asked.push(member);
@@ -144,6 +149,10 @@ impl VerifySuspect2 {
 
     /// The member is alive: told to the detectors below, and to GMS in case it already knows.
     fn clear(&mut self, m: Uuid, cx: &mut Cx<'_>) {
+        #[cfg(feature = "mutants")]
+        if cx.mutant(crate::mutants::Mutant::SuspicionKept) {
+            return;
+        }
         if self.suspects.remove(&m).is_none() {
             return;
         }

@@ -132,6 +132,12 @@ impl Gms {
                 None => return self.cancel_merge(cx),
             }
         }
+        #[cfg(feature = "mutants")]
+        if cx.mutant(crate::mutants::Mutant::SilentMergedIn) {
+            let silent = view.members.iter().filter(|m| digest.get(**m).is_none());
+            let silent: Vec<Uuid> = silent.copied().collect();
+            silent.into_iter().for_each(|m| digest.set(m, SeqnoPair::default()));
+        }
         let answered: Vec<Uuid> =
             view.members.iter().copied().filter(|m| digest.get(*m).is_some()).collect();
         let digest: Digest =
@@ -194,8 +200,11 @@ impl Gms {
 
 fn own_entry(cx: &Cx<'_>) -> Option<SeqnoPair> {
     let local = cx.local();
-    match cx.ask_below(&Query::DigestOf(local)) {
+    let entry = match cx.ask_below(&Query::DigestOf(local)) {
         Some(Answer::Digest(d)) => d.get(local),
         _ => None,
-    }
+    };
+    #[cfg(feature = "mutants")]
+    let entry = entry.map(|e| crate::mutants::merge_digest(e, cx));
+    entry
 }

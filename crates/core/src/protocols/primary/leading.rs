@@ -173,7 +173,10 @@ impl Primary {
                 let mut records = core::mem::take(&mut lead.records);
                 records.insert(cx.local(), self.record.clone());
                 let past = Past::of(&records);
-                if !past.admits(&voters, &self.record.resigned, rules) {
+                let admitted = past.admits(&voters, &self.record.resigned, rules);
+                #[cfg(feature = "mutants")]
+                let admitted = admitted || cx.mutant(crate::mutants::Mutant::MinorityIsPrimary);
+                if !admitted {
                     return self.refuse(cx);
                 }
                 self.record.attempt(lead.epoch.clone(), &past);
