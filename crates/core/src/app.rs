@@ -1,8 +1,10 @@
 //! The upper boundary of a stack: what the application asks, and what it is told.
 
+use crate::rpc::{Call, CallAnswer, CallOutcome, Requested};
 use crate::{
     Consumed, Message, OpId, Primacy, Suspicion, SyncLevel, Time, Uuid, View, ViewId, wire,
 };
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -26,6 +28,15 @@ pub enum Command {
     /// The call is no longer wanted: a message that was not admitted is withdrawn
     /// ([`SendRefusal::Withdrawn`]); one that was goes out, and only the wait ends.
     Cancel(OpId),
+    /// Call a method at other members. Answered with [`SendResult::Called`].
+    Call(Box<Call>),
+    /// The answer to [`AppEvent::Requested`].
+    AnswerRequest {
+        /// The number of the request.
+        request: u64,
+        /// What is answered.
+        answer: CallAnswer,
+    },
     /// Wait until everybody has delivered all multicasts that anybody had sent before this call.
     /// Answered with [`SendResult::Synced`].
     Flush {
@@ -295,6 +306,9 @@ pub enum AppEvent {
         /// Who asks.
         by: Uuid,
     },
+    /// A member calls a method of the application. To be answered by
+    /// [`Command::AnswerRequest`]; what is told before this event need not have been sent before it.
+    Requested(Box<Requested>),
     /// A call for a state ended. Messages that the state contains are not told any more.
     StateFetched {
         /// The call.
@@ -395,6 +409,8 @@ pub enum SendResult {
     Sent,
     /// A synchronous send ended.
     Synced(SyncOutcome),
+    /// A call of a method ended.
+    Called(CallOutcome),
     /// It was not sent.
     Refused(SendRefusal),
 }
@@ -457,6 +473,11 @@ pub enum SendRefusal {
     },
     /// The call was given up before it was admitted.
     Withdrawn,
+    /// So many calls of this member are unanswered.
+    TooManyCalls {
+        /// The limit.
+        limit: u64,
+    },
     /// Acknowledgements were asked for, and no layer of this stack collects them.
     NoRsvp,
     /// This member's view is not the primary one, and PRIMARY is configured to refuse.

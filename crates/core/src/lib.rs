@@ -28,6 +28,7 @@ pub mod plan;
 pub mod protocol;
 pub mod protocols;
 pub mod rng;
+pub mod rpc;
 pub mod stack;
 pub mod strangers;
 pub mod suspicion;

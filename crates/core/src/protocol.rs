@@ -315,6 +315,12 @@ impl Cx<'_> {
         self.answer_call(token.key, SendResult::Synced(outcome), Ok(()));
     }
 
+    /// Resolves a token of the application with the outcome of a call.
+    pub(crate) fn resolve_call(&mut self, token: SendToken, outcome: crate::rpc::CallOutcome) {
+        self.inner.tokens_resolved += 1;
+        self.answer_call(token.key, SendResult::Called(outcome), Ok(()));
+    }
+
     /// A call of the application for a state ended.
     pub(crate) fn answer_fetch(
         &mut self,

@@ -6,6 +6,7 @@ use crate::protocols::entry::{Entry, EntryConfig};
 use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::rsvp::{Rsvp, RsvpConfig};
+use crate::rpc::Requested;
 use crate::testkit::{Solo, exchange};
 use crate::wire::{Body, Message};
 use crate::{
@@ -34,6 +35,8 @@ pub(crate) struct Cluster {
     /// Everything delivered: sender and payload.
     pub(crate) delivered: Vec<Vec<(Uuid, Bytes)>>,
     pub(crate) resolved: Vec<Vec<(OpId, SendResult)>>,
+    /// Calls of methods that the application was told of.
+    pub(crate) requested: Vec<Vec<Requested>>,
     pub(crate) blocked: Vec<Vec<(Option<OpId>, Vec<Uuid>)>>,
     pub(crate) traces: Vec<Vec<(Time, Trace)>>,
     pub(crate) lose: Loss,
@@ -80,6 +83,7 @@ impl Cluster {
             unread: (0..n).map(|_| Vec::new()).collect(),
             delivered: (0..n).map(|_| Vec::new()).collect(),
             resolved: (0..n).map(|_| Vec::new()).collect(),
+            requested: (0..n).map(|_| Vec::new()).collect(),
             blocked: (0..n).map(|_| Vec::new()).collect(),
             traces: (0..n).map(|_| Vec::new()).collect(),
             lose: Box::new(|_, _, _| false),
@@ -98,8 +102,14 @@ impl Cluster {
     /// Installs a view of these members at each of them.
     pub(crate) fn install(&mut self, who: &[usize]) {
         let ids: Vec<Uuid> = who.iter().map(|i| self.id(*i)).collect();
-        let view = Arc::new(View::new(self.next_view, ids[0], ids));
-        self.next_view += 1;
+        let view = View::new(self.next_view, ids[0], ids);
+        self.install_view(who, view);
+    }
+
+    /// Installs this view at each of these members.
+    pub(crate) fn install_view(&mut self, who: &[usize], view: View) {
+        let view = Arc::new(view);
+        self.next_view = view.id.id + 1;
         for i in who {
             self.members[*i].install(Arc::clone(&view));
         }
@@ -132,6 +142,17 @@ impl Cluster {
     pub(crate) fn unicast(&mut self, i: usize, to: usize, n: usize, fill: u8) -> OpId {
         let to = self.id(to);
         self.send(i, Message::unicast(to, Body::bytes([fill].repeat(n))))
+    }
+
+    /// A command of the application of `i`.
+    pub(crate) fn command(&mut self, i: usize, command: Command) {
+        let now = self.members[i].now;
+        self.members[i].stack.submit(now, command);
+    }
+
+    pub(crate) fn next_op(&mut self) -> OpId {
+        self.next_op += 1;
+        OpId(self.next_op - 1)
     }
 
     pub(crate) fn cancel(&mut self, i: usize, op: OpId) {
@@ -168,6 +189,7 @@ impl Cluster {
                     }
                 }
                 AppEvent::Resolved { op, result } => self.resolved[i].push((op, result)),
+                AppEvent::Requested(request) => self.requested[i].push(*request),
                 AppEvent::Blocked { op, by, .. } => self.blocked[i].push((op, by)),
                 _ => {}
             }

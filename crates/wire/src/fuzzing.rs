@@ -4,8 +4,8 @@
 
 use crate::tcp::{StreamDecoder, StreamItem};
 use crate::{
-    Decode, Decoded, Encode, Exception, Frame, Header, JoinRsp, Message, PingData, ProtId, Reader,
-    StablePayload, Value, View, ViewDigest,
+    Decode, Decoded, Encode, Exception, Frame, Header, JoinRsp, Message, MethodCall, PingData,
+    ProtId, Reader, StablePayload, Value, View, ViewDigest,
 };
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -49,6 +49,8 @@ pub fn payload(data: &[u8]) {
     stable::<Exception>(&data);
     stable::<Message>(&data);
     stable::<StablePayload>(&data);
+    stable::<MethodCall>(&data);
+    let _ = crate::throwable::read(&data);
     if let Ok(value) = Value::decode_buffer(data.clone()) {
         let mut out = Vec::new();
         value.encode_buffer(&mut out);

@@ -29,7 +29,7 @@ pub enum Object {
 }
 
 /// A value in JGroups' own encodings. Anything else stays an opaque blob and is never instantiated.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Tag 0.
     Null,

@@ -5,14 +5,18 @@
 //! hands: taking it back is asked of the layers below, and works until flow control admits it
 //! (DECISIONS 11, 12). Without flow control nothing ever waits here.
 
+mod rpc;
+
 use crate::app::{self, StateEnd, StateFailure, SyncRequest};
 use crate::event::Room;
 use crate::protocols::primary::Minority;
 use crate::protocols::stable::who_holds_back;
-use crate::wire::{Address, Flags, Hints};
+use crate::rpc::calls::{Calls, REQUEST};
+use crate::rpc::serving::Serving;
+use crate::wire::{Address, Flags, Hints, ProtId};
 use crate::{
-    Answer, AppEvent, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId, Pool,
-    Primacy, Protocol, Query, SendRefusal, SendToken, Spec, Time, TimerKey, Uuid,
+    Answer, AppEvent, Batch, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId,
+    Pool, Primacy, Protocol, Query, SendRefusal, SendToken, Spec, Time, TimerKey, Uuid,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -38,6 +42,10 @@ pub struct Entry {
     count: u64,
     /// Calls that were not answered yet, with the deadline of each.
     calls: BTreeMap<OpId, Option<Time>>,
+    /// Of these, calls of methods.
+    remote_calls: Calls,
+    /// Calls of methods of this member.
+    serving: Serving,
     /// Calls whose time was over.
     expired: u64,
     /// What the layers below were told last.
@@ -105,6 +113,8 @@ impl Entry {
             waiting: BTreeMap::new(),
             count: 0,
             calls: BTreeMap::new(),
+            remote_calls: Calls::default(),
+            serving: Serving::default(),
             expired: 0,
             told_pending: false,
             window_full: false,
@@ -126,26 +136,31 @@ impl Entry {
             return refuse(token, why, cx);
         }
         let mut msg = Message::from(send.message);
-        let key = (msg.dest.as_ref().and_then(Address::uuid), msg.has(Flags::OOB));
-        let bytes = msg.length() as u64;
-        let behind = self.waiting.contains_key(&key);
-        let mut room = self.room(key, bytes, cx);
-        if send.op.is_some() && outside(cx).is_some() {
-            room.line_open = false;
-            room.limited_by = awaited(cx);
-        }
-        let enters = !behind && room.line_open;
-        if !enters && (send.try_only || self.count >= self.config.max_waiting) {
-            return refuse(token, SendRefusal::WouldBlock { by: room.limited_by }, cx);
-        }
-        if send.try_only {
-            // Whether it can leave at once is seen by the layer that would keep it.
-            msg.hints |= Hints::DONT_BLOCK;
-        }
         msg.sync = send.sync.map(|s| Box::new(SyncRequest { level: s.level, until, to: s.to }));
         msg.token = token;
         if let (Some(op), Some(at)) = (send.op, deadline) {
             cx.arm(TimerKey(op.0), at);
+        }
+        self.enter(msg, send.try_only, cx);
+    }
+
+    /// Lets the message down if there is room for it and nothing of its line waits; else it waits.
+    fn enter(&mut self, mut msg: Message, try_only: bool, cx: &mut Cx<'_>) {
+        let key = (msg.dest.as_ref().and_then(Address::uuid), msg.has(Flags::OOB));
+        let bytes = msg.length() as u64;
+        let behind = self.waiting.contains_key(&key);
+        let mut room = self.room(key, bytes, cx);
+        if msg.token.is_some() && outside(cx).is_some() {
+            room.line_open = false;
+            room.limited_by = awaited(cx);
+        }
+        let enters = !behind && room.line_open;
+        if !enters && (try_only || self.count >= self.config.max_waiting) {
+            return cx.discard(&mut msg, SendRefusal::WouldBlock { by: room.limited_by });
+        }
+        if try_only {
+            // Whether it can leave at once is seen by the layer that would keep it.
+            msg.hints |= Hints::DONT_BLOCK;
         }
         if enters {
             cx.send_down(msg);
@@ -256,6 +271,9 @@ impl Entry {
             return;
         }
         self.expired += u64::from(expired);
+        if self.remote_calls.has(op) {
+            return self.end_call(op, expired, cx);
+        }
         let found = self.waiting.iter().find_map(|(key, queue)| {
             queue.iter().position(|w| w.op() == Some(op)).map(|at| (*key, at))
         });
@@ -348,6 +366,7 @@ impl Entry {
 
     fn close(&mut self, cx: &mut Cx<'_>) {
         self.state = State::Closed;
+        self.remote_calls.close(cx);
         self.refuse_waiting(|_, _| Some(SendRefusal::Closed), cx);
     }
 }
@@ -357,7 +376,12 @@ impl Protocol for Entry {
         Spec {
             name: "ENTRY",
             id: None,
-            interests: Interests { events: true, end_turn: true, ..Interests::default() },
+            interests: Interests {
+                up_with: Some(ProtId::REQUEST_CORRELATOR),
+                events: true,
+                end_turn: true,
+                ..Interests::default()
+            },
             provides: &[],
             needs_below: &[],
             needs_above: &[],
@@ -378,6 +402,8 @@ impl Protocol for Entry {
             Command::Cancel(op) => self.withdraw(op, false, cx),
             Command::FetchState(call) => self.fetch_state(call, cx),
             Command::Flush { op, timeout } => self.flush(op, timeout, cx),
+            Command::Call(call) => self.call(*call, cx),
+            Command::AnswerRequest { request, answer } => self.answer_request(request, answer, cx),
             Command::AnswerState(answer) => {
                 if let Some(op) = answer.op {
                     self.calls.insert(op, None);
@@ -388,6 +414,10 @@ impl Protocol for Entry {
             // The stack turns these into events and receipts itself.
             Command::Connect { .. } | Command::Disconnect | Command::Consumed(_) => {}
         }
+    }
+
+    fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
+        self.take_calls(batch, cx);
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
@@ -402,6 +432,8 @@ impl Protocol for Entry {
                     self.state = State::Open;
                     self.patience = [Pool::Multicast, Pool::Unicast].map(|p| patience(p, cx));
                 }
+                self.remote_calls.install(view, cx);
+                self.serving.install(view);
                 let gone = |(dest, _): LineKey, _: &Waiting| {
                     dest.filter(|d| !view.contains(*d)).map(SendRefusal::NotMember)
                 };
@@ -430,7 +462,10 @@ impl Protocol for Entry {
         }
     }
 
-    fn on_sent(&mut self, key: u64, _how: Result<(), SendRefusal>, cx: &mut Cx<'_>) {
+    fn on_sent(&mut self, key: u64, how: Result<(), SendRefusal>, cx: &mut Cx<'_>) {
+        if key & REQUEST != 0 {
+            return self.remote_calls.sent(key, how, cx);
+        }
         if let Some(Some(_deadline)) = self.calls.remove(&OpId(key)) {
             cx.disarm(TimerKey(key));
         }
@@ -449,6 +484,8 @@ impl Protocol for Entry {
         out("waiting_messages", self.count);
         out("pending_calls", self.calls.len() as u64);
         out("calls_expired", self.expired);
+        self.remote_calls.inspect(out);
+        self.serving.inspect(out);
     }
 }
 

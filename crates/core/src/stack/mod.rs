@@ -152,7 +152,9 @@ impl Stack {
             | Command::FetchState(_)
             | Command::Flush { .. }
             | Command::AnswerState(_)
-            | Command::TakeState(_)) => self.work.push(Work::Command(cmd)),
+            | Command::TakeState(_)
+            | Command::Call(_)
+            | Command::AnswerRequest { .. }) => self.work.push(Work::Command(cmd)),
         }
         self.run(now);
     }

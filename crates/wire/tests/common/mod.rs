@@ -9,8 +9,8 @@ use rgroups_wire::address_codec::{
 use rgroups_wire::tcp::{FdSock2Frame, GRACEFUL_CLOSE, Handshake};
 use rgroups_wire::{
     Decode, DecodeErrorKind, Decoded, DeltaView, Digest, Encode, Exception, Frame, Header, JoinRsp,
-    MergeId, Message, PingData, ProtId, Reader, RefDigest, SeqnoList, StablePayload, Value,
-    Version, View, ViewDigest, ViewId, WriteExt, Writer, mping,
+    MergeId, Message, MethodCall, PingData, ProtId, Reader, RefDigest, SeqnoList, StablePayload,
+    Value, Version, View, ViewDigest, ViewId, WriteExt, Writer, mping,
 };
 use serde_json::Value as Json;
 use std::fmt::Debug;
@@ -105,6 +105,7 @@ pub fn recode(kind: &str, bytes: &Bytes) -> Option<Decoded<Recoded>> {
         "exception" => note(Exception::decode_nullable(&mut r), |v| {
             Exception::encode_nullable(v.as_ref(), &mut w);
         }),
+        "methodcall" => again::<MethodCall>(&mut r, &mut w),
         "header" => {
             note(decode_header(&mut r), |(prot, header)| encode_header(prot, &header, &mut w))
         }

@@ -263,7 +263,10 @@ impl StateTransfer {
             | SendRefusal::NotSent { .. }
             | SendRefusal::Withdrawn
             | SendRefusal::NoRsvp
-            | SendRefusal::NotPrimary => self.refuse(to, "its application gave the answer up", cx),
+            | SendRefusal::NotPrimary
+            | SendRefusal::TooManyCalls { .. } => {
+                self.refuse(to, "its application gave the answer up", cx)
+            }
         }
         if let Some(token) = token {
             cx.resolve(token, Err(why));
