@@ -4,7 +4,7 @@
 use crate::connections::Life;
 use crate::network::Host;
 use rgroups_core::event::{CreditAccount, WindowGauge};
-use rgroups_core::{Duration, Pool, SendResult, SyncLevel, Time, Trace, Uuid, View};
+use rgroups_core::{Duration, OpId, Pool, SendResult, SyncLevel, Time, Trace, Uuid, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -109,6 +109,12 @@ pub enum What {
         /// It came as a multicast.
         multicast: bool,
     },
+    /// The application called a method.
+    Calls(OpId),
+    /// That call ended.
+    CallEnded(OpId, SendResult),
+    /// The application carried out this call of this member.
+    CarriedOut(OpId, Uuid),
     /// The application was asked for its state.
     StateRequested(Uuid),
     /// A call for a state ended.

@@ -1,8 +1,9 @@
 //! A run as text, one line a fact, and its hash: equal seeds must give equal hashes.
 
-use crate::cluster::StateEnded;
+use crate::cluster::{StateEnded, number};
 use crate::history::{Fact, History, MessageId, Phase, What};
 use rgroups_core::app::{SendRefusal, SyncEnd};
+use rgroups_core::rpc::Row;
 use rgroups_core::{Pool, SendResult, Trace, Uuid, View, ViewId};
 use std::fmt::Write;
 
@@ -95,6 +96,11 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
         What::Delivered { message: m, from, multicast } => {
             let kind = if *multicast { "" } else { " (unicast)" };
             write!(w, "delivers #{} of {}{kind}", m.0, h.name_of(*from))
+        }
+        What::Calls(op) => write!(w, "makes call {}", number(*op)),
+        What::CallEnded(op, how) => write!(w, "call {}: {}", number(*op), result(how, h)),
+        What::CarriedOut(op, by) => {
+            write!(w, "carries out call {} of {}", number(*op), h.name_of(*by))
         }
         What::StateRequested(by) => write!(w, "is asked for its state by {}", h.name_of(*by)),
         What::StateFetched(StateEnded::Given(from, n)) => {
@@ -251,6 +257,10 @@ fn result(how: &SendResult, h: &History) -> String {
                 text += &format!(", missing: {}", names(&o.missing, h));
             }
             text
+        }
+        SendResult::Called(outcome) => {
+            let row = |r: &Row| format!("{} {:?}", h.name_of(r.member), r.status);
+            outcome.rows.iter().map(row).collect::<Vec<_>>().join(", ")
         }
         SendResult::Refused(why) => match why {
             SendRefusal::Closed => "refused: closed".into(),

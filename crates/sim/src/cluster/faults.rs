@@ -132,6 +132,7 @@ impl Cluster {
             slowness: Duration::ZERO,
             appetite: Appetite::Everything,
             provision: Provision::default(),
+            handling: super::Handling::default(),
             failing: false,
             process: None,
         });

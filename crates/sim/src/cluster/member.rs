@@ -1,5 +1,6 @@
 //! A node of the cluster: the machine it runs on, and the process that runs there at the moment.
 
+use super::calls::Handling;
 use super::state::{Piece, Provision, Question, Reading};
 use crate::agenda::Drift;
 use crate::connections::Life;
@@ -18,6 +19,7 @@ pub(super) struct Member {
     pub(super) slowness: Duration,
     pub(super) appetite: Appetite,
     pub(super) provision: Provision,
+    pub(super) handling: Handling,
     /// What it consumes, it cannot handle.
     pub(super) failing: bool,
     pub(super) process: Option<Process>,

@@ -9,6 +9,7 @@
 //! cluster.partition(&[&["A"], &["B"]]);
 //! ```
 
+mod calls;
 mod copies;
 mod counting;
 mod faults;
@@ -28,6 +29,7 @@ use crate::payload;
 use crate::traffic::Traffic;
 use crate::transcript::Transcript;
 use bytes::Bytes;
+pub use calls::{Handling, number};
 use copies::UnreliableCopies;
 pub use member::Appetite;
 use member::{Member, Process};
@@ -176,6 +178,8 @@ pub struct Cluster {
     busy: u64,
     /// Bytes in every state that mean nothing.
     padding: usize,
+    /// Calls that were made.
+    calls: u64,
 }
 
 /// More happenings than this at one moment are a livelock.
@@ -207,6 +211,7 @@ impl Cluster {
             halted: false,
             busy: 0,
             padding: 0,
+            calls: 0,
             settings,
         }
     }

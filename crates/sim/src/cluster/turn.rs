@@ -1,5 +1,6 @@
 //! One turn of one node: all input that has arrived, then timers, then what the node wants done.
 
+use super::calls::is_call;
 use super::copies::Way;
 use super::member::{Appetite, Unread};
 use super::{Cluster, Happening};
@@ -163,6 +164,11 @@ impl Cluster {
                 return None;
             }
             AppEvent::View(v) => What::View(v),
+            AppEvent::Resolved { op, result } if is_call(op) => What::CallEnded(op, result),
+            AppEvent::Requested(request) => {
+                self.requested(life, &request);
+                return None;
+            }
             AppEvent::Resolved { op, result } => What::Resolved(message_of(op), result),
             AppEvent::Blocked { op, by, .. } => What::Blocked(op.map(message_of), by),
             AppEvent::Rejoining { reason } => What::Rejoining(reason),

@@ -44,6 +44,7 @@ fn is_significant(f: &Fact) -> bool {
         | What::Livelock
         | What::OversizedPacket(_)
         | What::SentAgain(_)
+        | What::CallEnded(..)
         | What::StateRequested(_)
         | What::StateFetched(_) => true,
         What::Resolved(_, how) => !matches!(how, SendResult::Sent),
@@ -52,6 +53,8 @@ fn is_significant(f: &Fact) -> bool {
             Trace::Suspected { .. } | Trace::Unsuspected { .. } | Trace::TailUnknown { .. }
         ),
         What::Started
+        | What::Calls(_)
+        | What::CarriedOut(..)
         | What::Died { .. }
         | What::LeaveAsked
         | What::Frozen(_)
