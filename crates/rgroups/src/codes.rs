@@ -31,7 +31,8 @@ const fn code(
 }
 
 /// All codes, in order. `RG01…` is configuration, `RG02…` the host, `RG03…` joining and leaving,
-/// `RG04…` sending and what peers send, `RG06…` state.
+/// `RG04…` sending and what peers send, `RG06…` state,
+/// `RG08…` calls of methods.
 pub const ALL: &[Code] = &[
     code("RG0100", None, "unknown protocol", "the message names the nearest one"),
     code(
@@ -216,4 +217,39 @@ pub const ALL: &[Code] = &[
         "read the state to its end",
     ),
     code("RG0609", None, "the state that is being given is no longer wanted", "nothing"),
+    code("RG0801", None, "too many calls of one member are unanswered", "wait for some of them"),
+    code(
+        "RG0802",
+        None,
+        "arguments or a result that cannot be written or read",
+        "give caller and callee the same types",
+    ),
+    code(
+        "RG0803",
+        None,
+        "a member did not answer a call in time",
+        "the message says whether the request had left: else the member reads slowly",
+    ),
+    code("RG0804", None, "a member left during a call", "whether it was carried out is not known"),
+    code(
+        "RG0805",
+        None,
+        "a JGroups member was called with more than values",
+        "call_values, which both toolkits understand",
+    ),
+    code("RG0806", None, "a member has no such method", "give it a handler of this name"),
+    code("RG0807", None, "a handler failed", "the message is the handler's"),
+    code(
+        "RG0808",
+        None,
+        "a member runs as many requests as it can",
+        "handlers that end sooner, or fewer calls at a time",
+    ),
+    code("RG0809", None, "a member cannot read a request", "the same version everywhere"),
+    code(
+        "RG0810",
+        None,
+        "the answer of a member was not awaited",
+        "nothing: the call had its answers",
+    ),
 ];

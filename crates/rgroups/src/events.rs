@@ -360,6 +360,7 @@ mod tests {
             sends_until: std::sync::atomic::AtomicU64::new(u64::MAX),
             form: crate::state::Form::Whole,
             acceptor: std::sync::Mutex::default(),
+            service: std::sync::Mutex::default(),
         };
         (poll, Events::new(Arc::new(Owner { shared: Arc::new(shared) })))
     }

@@ -71,6 +71,11 @@ pub(crate) enum Request {
         answer: app::AnswerState,
         reply: oneshot::Sender<SendResult>,
     },
+    /// Call a method at other members.
+    Call {
+        call: Box<rgroups_core::rpc::Call>,
+        reply: oneshot::Sender<SendResult>,
+    },
     /// Wait until everybody has delivered what anybody has sent.
     Flush {
         op: OpId,

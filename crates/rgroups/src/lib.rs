@@ -55,6 +55,7 @@ mod net;
 mod outbox;
 mod primacy;
 mod receiver;
+pub mod rpc;
 mod shared;
 mod state;
 mod stats;
@@ -122,6 +123,7 @@ const _: () = {
     shared::<Channel>();
     shared::<Message>();
     shared::<View>();
+    shared::<rpc::Dispatcher>();
     const fn sent<T: Send>() {}
     sent::<Events>();
     sent::<Pump>();

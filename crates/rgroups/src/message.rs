@@ -230,13 +230,21 @@ impl ObjectValue {
     }
 
     fn into_object(self) -> Object {
-        Object::Primitive(match self {
-            ObjectValue::Null => return Object::Wrapped(None),
-            ObjectValue::JavaSerialized(b) => {
+        match self.into_value() {
+            Value::Null => Object::Wrapped(None),
+            Value::Java(b) => {
                 let mut w = BytesMut::with_capacity(b.len() + 1);
                 Value::Java(b).encode_buffer(&mut w);
-                return Object::Wrapped(Some(w.freeze()));
+                Object::Wrapped(Some(w.freeze()))
             }
+            value => Object::Primitive(value),
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            ObjectValue::Null => Value::Null,
+            ObjectValue::JavaSerialized(b) => Value::Java(b),
             ObjectValue::Bool(v) => Value::Bool(v),
             ObjectValue::Byte(v) => Value::Byte(v),
             ObjectValue::Char(v) => Value::Char(v),
@@ -247,7 +255,7 @@ impl ObjectValue {
             ObjectValue::Double(v) => Value::Double(v.to_bits()),
             ObjectValue::Str(v) | ObjectValue::JGroups(v) => Value::Str(v),
             ObjectValue::ByteArray(v) => Value::Bytes(v),
-        })
+        }
     }
 
     fn from_object(o: Option<Object>) -> Self {
@@ -261,7 +269,7 @@ impl ObjectValue {
         }
     }
 
-    fn from_value(v: Value) -> Self {
+    pub(crate) fn from_value(v: Value) -> Self {
         match v {
             Value::Null => ObjectValue::Null,
             Value::Bool(v) => ObjectValue::Bool(v),
@@ -311,6 +319,22 @@ impl From<Vec<u8>> for Payload {
     fn from(v: Vec<u8>) -> Self {
         Payload::Bytes(v.into())
     }
+}
+
+/// The values that Rust has a type for.
+macro_rules! values {
+    ($($type:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$type> for ObjectValue {
+            fn from(v: $type) -> Self {
+                ObjectValue::$variant(v.into())
+            }
+        })*
+    };
+}
+
+values! {
+    bool => Bool, i8 => Byte, i16 => Short, i32 => Int, i64 => Long, f32 => Float, f64 => Double,
+    &str => Str, String => Str, Vec<u8> => ByteArray, Bytes => ByteArray,
 }
 
 impl From<ObjectValue> for Payload {

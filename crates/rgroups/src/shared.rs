@@ -2,6 +2,7 @@
 
 use crate::inbox::{Inbox, Line};
 use crate::outbox::Outbox;
+use crate::rpc::Service;
 use crate::state::{Acceptor, Cut, Form};
 use crate::stats::{Gauges, Stats};
 use crate::{Address, View};
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How a channel ended.
@@ -48,6 +49,13 @@ impl Clock {
     pub(crate) fn now(&self) -> Time {
         Time(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
+
+    /// The same as the system measures it; far in the future at the latest.
+    pub(crate) fn instant(&self, at: Time) -> Instant {
+        const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+        let now = Instant::now();
+        self.origin.checked_add(Duration::from_nanos(at.0)).unwrap_or(now + FAR)
+    }
 }
 
 /// Shared by all handles and the driver.
@@ -81,6 +89,8 @@ pub(crate) struct Shared {
     /// How states travel, and the socket that others read ours from once one has asked.
     pub(crate) form: Form,
     pub(crate) acceptor: Mutex<Listening>,
+    /// The handlers of calls, if the application has any.
+    pub(crate) service: Mutex<Option<Arc<Service>>>,
 }
 
 /// The socket of STATE_SOCK.
@@ -187,6 +197,17 @@ impl Shared {
                 Ok(acceptor)
             }
         }
+    }
+
+    /// The handlers of calls.
+    pub(crate) fn service(&self) -> Option<Arc<Service>> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Requests are over. What handlers hold may be the last handles of this channel.
+    pub(crate) fn end_service(&self) {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(service);
     }
 
     /// No more connections for states.

@@ -112,7 +112,9 @@ impl Calls {
     ) -> Vec<Message> {
         let body = forms::write_request(&call.ask, form, call.timeout);
         let members = cx.group().members();
-        if open.len() > 1 && 2 * open.len() > members.len() {
+        // What only members of this toolkit understand goes to all only where all are.
+        let common = form != Form::Ours || members.iter().all(|m| tag::is_rgroups(*m));
+        if common && open.len() > 1 && 2 * open.len() > members.len() {
             let excluded: Vec<Address> =
                 members.iter().filter(|m| !open.contains(m)).map(|m| (*m).into()).collect();
             let mut request = wire::Message::multicast(body);

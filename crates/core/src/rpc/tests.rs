@@ -439,6 +439,20 @@ fn members_of_jgroups_are_called_with_values_only() {
 }
 
 #[test]
+fn what_members_of_jgroups_do_not_understand_is_not_multicast_among_them() {
+    for (third, multicast) in [(id(3), false), (tagged(3), true)] {
+        let mut c = cluster_of(vec![tagged(1), tagged(2), third]);
+        let op = c.next_op();
+        let (ask, wait, timeout) = (bytes(b"x"), Wait::All, SECOND);
+        let call = Call { op, to: None, ask, wait, timeout, flags: Flags::empty() };
+        c.command(0, Command::Call(Box::new(call)));
+        let sent = c.members[0].sent();
+        assert!(!sent.is_empty());
+        assert!(sent.iter().all(|m| m.is_multicast() == multicast));
+    }
+}
+
+#[test]
 fn what_a_member_of_jgroups_answers_is_a_value_or_an_exception() {
     use wire::throwable::{self, JavaException};
     let mut c = cluster_of(vec![tagged(1), id(3)]);

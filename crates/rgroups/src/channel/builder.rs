@@ -206,6 +206,7 @@ impl ChannelBuilder {
             sends_until: AtomicU64::new(u64::MAX),
             form,
             acceptor: Mutex::default(),
+            service: Mutex::default(),
         });
         let (join, joined) = oneshot::channel();
         let diagnostics = Diagnostics::start(&self.config, physical, &shared);

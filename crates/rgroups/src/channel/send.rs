@@ -12,14 +12,14 @@ use tokio::sync::oneshot;
 pub type TrySend = Result<(), TrySendError>;
 
 /// Withdraws a call when its future is dropped before the answer came.
-pub(super) struct Waiting<'a> {
+pub(crate) struct Waiting<'a> {
     inbox: &'a Inbox,
     op: OpId,
     answered: bool,
 }
 
 impl Waiting<'_> {
-    pub(super) async fn answer(
+    pub(crate) async fn answer(
         mut self,
         answer: oneshot::Receiver<SendResult>,
     ) -> Result<SendResult, SendError> {
@@ -117,7 +117,7 @@ impl Channel {
         (self.is_open() && !self.view().contains(to)).then_some(to)
     }
 
-    pub(super) fn waiting(&self, op: OpId) -> Waiting<'_> {
+    pub(crate) fn waiting(&self, op: OpId) -> Waiting<'_> {
         Waiting { inbox: &self.shared().inbox, op, answered: false }
     }
 

@@ -13,6 +13,7 @@ use crate::inbox::{Line, Published, Request};
 use crate::net::Net;
 use crate::net::faults::Faults;
 use crate::outbox::Item;
+use crate::rpc::no_handlers;
 use crate::shared::{Blocked, Ended, Shared};
 use crate::state::StateResponder;
 use crate::stats::Stats;
@@ -22,7 +23,7 @@ use rgroups_core::{
     Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, PrimaryClaim, Query, SendResult,
     Time, Uuid,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -63,6 +64,8 @@ pub(crate) struct Member {
     join: Option<oneshot::Sender<Result<(), String>>>,
     phase: Phase,
     calls: Calls,
+    /// Calls of methods. No send waits behind them.
+    remote_calls: HashMap<OpId, oneshot::Sender<SendResult>>,
     received: Vec<RawEvent>,
     items: Vec<Item>,
     /// Consumed without the application's doing.
@@ -102,6 +105,7 @@ impl Member {
             join: Some(join),
             phase: Phase::Running,
             calls: Calls::default(),
+            remote_calls: HashMap::new(),
             received: Vec::new(),
             items: Vec::new(),
             back: Vec::new(),
@@ -218,6 +222,10 @@ impl Member {
                 self.states.give(answer.request, &outlet);
                 self.node.submit(now, Command::AnswerState(answer));
             }
+            Request::Call { call, reply } => {
+                self.remote_calls.insert(call.op, reply);
+                self.node.submit(now, Command::Call(call));
+            }
             Request::Flush { op, timeout, reply } => {
                 self.calls.open(op, Line::Free, Some(reply));
                 self.node.submit(now, Command::Flush { op, timeout });
@@ -298,6 +306,10 @@ impl Member {
                 let responder = StateResponder::new(Arc::clone(&self.shared), request, by);
                 self.items.push(Item::StateRequested(responder));
             }
+            AppEvent::Requested(request) => match self.shared.service() {
+                Some(service) => service.accept(&self.shared, *request),
+                None => no_handlers(&self.shared, request.request),
+            },
             ev @ (AppEvent::StateBegins { .. }
             | AppEvent::StatePart { .. }
             | AppEvent::StateEnds { .. }
@@ -363,6 +375,11 @@ impl Member {
     }
 
     fn resolve(&mut self, op: OpId, result: SendResult) {
+        if let Some(reply) = self.remote_calls.remove(&op) {
+            // Whoever no longer waits has withdrawn the call.
+            let _ = reply.send(result);
+            return;
+        }
         match &result {
             SendResult::Sent | SendResult::Synced(_) => self.stats.msgs_sent += 1,
             _ => {}
@@ -506,6 +523,8 @@ impl Member {
         self.diagnostics = None;
         self.shared.inbox.shut();
         self.calls = Calls::default();
+        self.remote_calls.clear();
+        self.shared.end_service();
         self.states.close();
         self.shared.stop_listening();
         self.join = None;
