@@ -113,6 +113,11 @@ struct SynchronyChapter;
 #[doc = include_str!("../../../docs/what-a-send-means.md")]
 struct SendChapter;
 
+/// Those of the chapter on calls too.
+#[cfg(all(doctest, feature = "rpc"))]
+#[doc = include_str!("../../../docs/rpc.md")]
+struct CallChapter;
+
 /// And those of the chapter on states.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/state-transfer.md")]

@@ -60,7 +60,8 @@ fn a_call_to_all_has_a_value_of_each_member_in_the_order_of_the_view() {
     for kind in [Kind::InProcess, Kind::Tcp] {
         let group = cluster(&config(kind), 3);
         let all: Vec<Dispatcher> = group.iter().map(adder).collect();
-        let sums = block_on(all[1].call_all::<_, i64>("add", (2, 3), options())).expect("made");
+        let sums =
+            block_on(all[1].call_all::<_, i64>("add", (2i64, 3i64), options())).expect("made");
         let five: Vec<_> = group.iter().map(|m| (m.ch.address(), 5)).collect();
         assert_eq!(sums.all_ok(), Ok(five));
     }
@@ -72,7 +73,7 @@ fn whoever_is_excluded_has_no_row() {
     let all: Vec<Dispatcher> = group.iter().map(adder).collect();
     let exclude = vec![group[0].ch.address()];
     let options = CallOptions { exclude, ..options() };
-    let sums = block_on(all[0].call_all::<_, i64>("add", (2, 3), options)).expect("made");
+    let sums = block_on(all[0].call_all::<_, i64>("add", (2i64, 3i64), options)).expect("made");
     let called: Vec<_> = sums.ok().map(|(m, _)| m).collect();
     assert_eq!(called, [group[1].ch.address(), group[2].ch.address()]);
 }
@@ -146,6 +147,33 @@ fn nested_calls_of_any_depth_end_with_one_thread_each() {
 }
 
 #[test]
+fn calls_of_one_member_run_at_the_same_time() {
+    const CALLS: usize = 5;
+    let group = members(2);
+    let together = Arc::new(tokio::sync::Barrier::new(CALLS));
+    // None of them ends before all have begun.
+    let handler = move |_: Caller, n: u32| {
+        let together = Arc::clone(&together);
+        async move {
+            together.wait().await;
+            Ok(n)
+        }
+    };
+    let a = adder(&group[0]);
+    let _b = Dispatcher::builder(&group[1].ch).threads(1).handle("meet", handler).build();
+    let to = group[1].ch.address();
+    let calls: Vec<_> = (0..CALLS as u32)
+        .map(|n| {
+            let rpc = a.clone();
+            std::thread::spawn(move || block_on(rpc.call::<_, u32>(to, "meet", n, options())))
+        })
+        .collect();
+    for (n, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.join().expect("it ends"), Ok(n as u32));
+    }
+}
+
+#[test]
 fn a_call_ends_at_its_deadline_whatever_the_handler_does() {
     let group = members(2);
     let (a, b) = (adder(&group[0]), adder(&group[1]));
@@ -170,7 +198,7 @@ fn a_call_that_waits_for_the_first_value_does_not_wait_for_the_rest() {
     };
     let _others = (hangs(&group[1]), hangs(&group[2]));
     let first = CallOptions { wait: Wait::First, ..options() };
-    let sums = block_on(a.call_all::<_, i64>("add", (1, 2), first)).expect("made");
+    let sums = block_on(a.call_all::<_, i64>("add", (1i64, 2i64), first)).expect("made");
     assert_eq!(sums.of(group[0].ch.address()), Some(&Ok(3)));
     let other = group[1].ch.address();
     assert_eq!(sums.of(other), Some(&Err(RpcError::NotAwaited(other))));

@@ -44,7 +44,7 @@ pub(crate) struct Class {
 }
 
 /// All classes.
-pub(crate) const CLASSES: [Class; 8] = [
+pub(crate) const CLASSES: [Class; 9] = [
     Class {
         name: "Membership",
         ids: &[
@@ -86,6 +86,11 @@ pub(crate) const CLASSES: [Class; 8] = [
         name: "Stability",
         ids: &["B01", "B03", "B04", "B05"],
         behaviours: crate::merging::STABILITY,
+    },
+    Class {
+        name: "Calls of methods",
+        ids: &["P02", "P03", "P04", "P05", "P06"],
+        behaviours: crate::rpc::CALLS,
     },
 ];
 

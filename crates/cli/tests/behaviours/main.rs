@@ -10,6 +10,7 @@ mod catalogue;
 mod merging;
 mod network;
 mod reliability;
+mod rpc;
 mod sources;
 
 use catalogue::{Behaviour, Class, Shown};

@@ -218,6 +218,25 @@ fn whoever_leaves_is_decided_by_the_view_and_joiners_are_not_waited_for() {
 }
 
 #[test]
+fn a_target_that_leaves_while_its_request_waits_has_left() {
+    let max_credits = ByteSize(1000);
+    let ufc = UfcConfig { max_credits, max_blocked_messages: 2, ..UfcConfig::default() };
+    let mut c = Cluster::new(3, &MfcConfig::default(), &ufc, 60_000);
+    c.consuming[1] = false;
+    for fill in 0..2 {
+        c.unicast(0, 1, 1000, fill);
+    }
+    // One in the line of flow control, the other above it.
+    let ops = [call_one(&mut c, 0, 1), call_one(&mut c, 0, 1)];
+    c.install(&[0, 2]);
+    c.step();
+    for op in ops {
+        assert_eq!(ended(&c, 0, op), Some([Status::Left].into()));
+    }
+    assert_eq!(c.members[0].stack.tokens_outstanding(), 0);
+}
+
+#[test]
 fn an_answer_stays_when_its_sender_leaves() {
     let mut c = cluster(3);
     let op = call(&mut c, 0, Asked::default());

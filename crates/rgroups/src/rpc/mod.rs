@@ -15,7 +15,7 @@
 //! let rpc = Dispatcher::builder(&ch)
 //!     .handle("add", |_who: Caller, (a, b): (i64, i64)| async move { Ok(a + b) })
 //!     .build();
-//! let sums = rpc.call_all::<_, i64>("add", (2, 3), CallOptions::default()).await?;
+//! let sums = rpc.call_all::<_, i64>("add", (2i64, 3i64), CallOptions::default()).await?;
 //! for (member, sum) in sums.ok() {
 //!     println!("{member}: {sum}");
 //!     assert_eq!(*sum, 5);
@@ -39,7 +39,8 @@
 //! - A channel has the handlers of one dispatcher; without one, calls are answered with "no such
 //!   method". Messages that are not calls come through [`Events`](crate::Events) as always.
 //! - Arguments and results of [`handle`](DispatcherBuilder::handle) and `call` are what serde and
-//!   postcard make of them, between members of this toolkit. Members of JGroups understand
+//!   postcard make of them, between members of this toolkit. Types do not travel: both sides must name the
+//!   same, `3u32` for a `u32`. Members of JGroups understand
 //!   [`ValueCall`]s, see [`Dispatcher::call_values`].
 
 mod answers;
