@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bench;
+mod calls;
 mod sim;
 mod stack;
 mod up;
@@ -8,6 +9,7 @@ mod up;
 pub(crate) use bench::{
     BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs, Peer, TeamArgs,
 };
+pub(crate) use calls::{Awaited, RequestArgs, ServeArgs};
 pub(crate) use sim::{SimAction, SimArgs, SimShape};
 pub(crate) use stack::{ConfigAction, ConfigArgs, StackArgs, StackForm};
 pub(crate) use up::{UpAction, UpArgs, UpCtlArgs, UpMemberArgs};
@@ -84,6 +86,16 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups recv demo --count 10
     Recv(RecvArgs),
+    /// Call a method of all others, or of one, and print a row a member.
+    ///
+    /// Exit code 5: some did not answer with a value.
+    ///
+    /// Example: rgroups request demo uptime --to B
+    Request(RequestArgs),
+    /// Answer the calls of a method with a program.
+    ///
+    /// Example: rgroups serve demo uptime -- uptime --pretty
+    Serve(ServeArgs),
     /// Fetch the state of a cluster into a file, or give a file as the state.
     ///
     /// Example: rgroups state get demo state.bin

@@ -16,7 +16,9 @@ mod manual;
 mod output;
 mod probe;
 mod recv;
+mod request;
 mod send;
+mod serve;
 mod signals;
 mod simulate;
 mod state;
@@ -60,6 +62,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Chat(a) => block_on(chat::run(a, json)),
         Command::Send(a) => block_on(send::run(a, json)),
         Command::Recv(a) => block_on(recv::run(a, json)),
+        Command::Request(a) => block_on(request::run(a, json)),
+        Command::Serve(a) => block_on(serve::run(a, json)),
         Command::State(a) => block_on(state::run(a, json)),
         Command::View(a) => block_on(view::run(a, json)),
         Command::Up(a) => block_on(up::parent::run(a, json)),
@@ -89,6 +93,8 @@ fn default_log(command: &Command) -> &'static str {
         Command::Chat(_)
         | Command::Send(_)
         | Command::Recv(_)
+        | Command::Request(_)
+        | Command::Serve(_)
         | Command::View(_)
         | Command::State(_) => "warn,rgroups::founded=info",
         Command::Up(_)

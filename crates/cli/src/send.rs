@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rgroups::{Address, Channel, Events, Message, Sync, SyncEnd, SyncLevel};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// What was sent, for the summary.
@@ -46,8 +46,11 @@ async fn send_all(
     ch: &Channel,
     events: &mut Events,
 ) -> Result<u8, Failure> {
-    wait_for_members(a, ch, events).await?;
-    let to = destination(a, ch).await?;
+    wait_for_members(a.members, a.join.timeout, ch, events).await?;
+    let to = match &a.to {
+        Some(name) => Some(member_named(name, ch).await?),
+        None => None,
+    };
     let began = Instant::now();
     let mut sent = Sent::default();
     // Our own copies must be taken, or flow control would wait for ourselves.
@@ -96,23 +99,27 @@ fn generated(i: u64, size: usize) -> Bytes {
     b.into()
 }
 
-async fn wait_for_members(a: &SendArgs, ch: &Channel, events: &mut Events) -> Result<(), Failure> {
+/// Waits until the view has so many members.
+pub(crate) async fn wait_for_members(
+    members: usize,
+    within: Duration,
+    ch: &Channel,
+    events: &mut Events,
+) -> Result<(), Failure> {
     let enough = async {
-        while ch.view().members().len() < a.members {
+        while ch.view().members().len() < members {
             if events.next().await.is_none() {
                 return Err(Failure::run("the channel closed"));
             }
         }
         Ok(())
     };
-    match tokio::time::timeout(a.join.timeout, enough).await {
+    match tokio::time::timeout(within, enough).await {
         Ok(r) => r,
         Err(_) => {
             let n = ch.view().members().len();
             Err(Failure::join(format!(
-                "{n} of {} members are there after {:?}: {}",
-                a.members,
-                a.join.timeout,
+                "{n} of {members} members are there after {within:?}: {}",
                 output::view(ch, &ch.view())
             )))
         }
@@ -120,14 +127,11 @@ async fn wait_for_members(a: &SendArgs, ch: &Channel, events: &mut Events) -> Re
 }
 
 /// A newcomer learns the names of the others within moments of joining; until then it waits.
-async fn destination(a: &SendArgs, ch: &Channel) -> Result<Option<Address>, Failure> {
-    let Some(name) = &a.to else { return Ok(None) };
+pub(crate) async fn member_named(name: &str, ch: &Channel) -> Result<Address, Failure> {
     output::named(ch, &ch.view()).await;
     let view = ch.view();
-    let found = view.members().iter().copied().find(|m| output::name(ch, *m) == *name);
-    found
-        .map(Some)
-        .ok_or_else(|| Failure::run(format!("no member {name:?} in {}", output::view(ch, &view))))
+    let found = view.members().iter().copied().find(|m| output::name(ch, *m) == name);
+    found.ok_or_else(|| Failure::run(format!("no member {name:?} in {}", output::view(ch, &view))))
 }
 
 async fn post(

@@ -6,6 +6,8 @@
 //! RGROUPS_SOAK says, and without it not at all.
 #![cfg(unix)]
 
+#[path = "interop/calls.rs"]
+mod calls;
 #[path = "interop/caps.rs"]
 mod caps;
 #[path = "interop/chat.rs"]

@@ -49,6 +49,8 @@ impl Cli {
             Command::Chat(a) => a.join.stack = stack,
             Command::Send(a) => a.join.stack = stack,
             Command::Recv(a) => a.join.stack = stack,
+            Command::Request(a) => a.join.stack = stack,
+            Command::Serve(a) => a.join.stack = stack,
             Command::View(a) => a.join.stack = stack,
             Command::Doctor(a) => a.stack = stack,
             Command::State(a) => match &mut a.action {

@@ -70,14 +70,23 @@ impl World {
         self.java_with(name, "<RSVP/>", "50s")
     }
 
+    /// A JGroups member with an `RpcDispatcher` (`Caller.java`).
+    pub(crate) fn java_caller(&self, name: &str) -> Peer {
+        self.java_class("Caller", name, "", "50s")
+    }
+
     /// The same with `top` on top of FRAG2, reporting to STABLE every so often.
     pub(crate) fn java_with(&self, name: &str, top: &str, gossip: &str) -> Peer {
+        self.java_class("Peer", name, top, gossip)
+    }
+
+    fn java_class(&self, class: &str, name: &str, top: &str, gossip: &str) -> Peer {
         let plan = scratch().join(format!("{}-{}-{name}.xml", self.transport, self.port));
         // JGroups knows double quotes only.
         let xml = self.plan(top).replace("50s", gossip).replace('\'', "\"");
         std::fs::write(&plan, xml).expect("the scratch folder is ours");
         let mut java = self.jvm(&[]);
-        java.arg("Peer").arg(plan).args([name, &self.cluster]);
+        java.arg(class).arg(plan).args([name, &self.cluster]);
         Peer::start(name, java)
     }
 
@@ -215,19 +224,23 @@ fn scratch() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Where the Java member is compiled to, once.
+/// Where the Java members are compiled to, once.
 fn compiled(jgroups: &str) -> &'static PathBuf {
     static CLASSES: OnceLock<PathBuf> = OnceLock::new();
     CLASSES.get_or_init(|| {
         let classes = scratch().join("peer");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/java/Peer.java");
-        let made = |p: &std::path::Path| p.metadata().and_then(|m| m.modified()).ok();
-        if made(&classes.join("Peer.class")) > made(source.as_ref()) {
+        let source = |name: &str| {
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/java/{name}.java"))
+        };
+        let made = |p: PathBuf| p.metadata().and_then(|m| m.modified()).ok();
+        let names = ["Peer", "Caller"];
+        let class = |name: &str| classes.join(format!("{name}.class"));
+        if names.iter().all(|n| made(class(n)) > made(source(n))) {
             return classes;
         }
         let mut javac = Command::new("javac");
-        javac.args(["-cp", jgroups, "-d"]).arg(&classes).arg(source);
-        assert!(javac.status().expect("a JDK is installed").success(), "Peer.java compiles");
+        javac.args(["-cp", jgroups, "-d"]).arg(&classes).args(names.map(source));
+        assert!(javac.status().expect("a JDK is installed").success(), "our classes compile");
         classes
     })
 }

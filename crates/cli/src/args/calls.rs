@@ -1,0 +1,67 @@
+//! Options of `request` and `serve`.
+
+use super::{JoinArgs, duration};
+use clap::{Args, ValueEnum};
+use rgroups::rpc::Wait;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(crate) struct RequestArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    /// The method.
+    pub(crate) method: String,
+    /// Its arguments: text, or int:5, long:5, double:0.5, bool:true, bytes:0aff, null:.
+    pub(crate) args: Vec<String>,
+    /// Call this member only, by its name, instead of all others.
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) to: Option<String>,
+    /// Whose answers are awaited.
+    #[arg(long, value_enum, default_value_t = Awaited::All)]
+    pub(crate) wait: Awaited,
+    /// How long the call may take.
+    #[arg(long, value_parser = duration, default_value = "10s", value_name = "TIME")]
+    pub(crate) within: Duration,
+    /// Wait until the view has so many members before calling.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) members: usize,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
+
+/// Whose answers a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Awaited {
+    /// Everybody's.
+    All,
+    /// The first value.
+    First,
+    /// The values of more than half.
+    Majority,
+    /// Nobody's.
+    None,
+}
+
+impl From<Awaited> for Wait {
+    fn from(awaited: Awaited) -> Self {
+        match awaited {
+            Awaited::All => Wait::All,
+            Awaited::First => Wait::First,
+            Awaited::Majority => Wait::Majority,
+            Awaited::None => Wait::None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The cluster.
+    pub(crate) cluster: String,
+    /// The method.
+    pub(crate) method: String,
+    /// The program and its first arguments; those of the call come after them.
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<String>,
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+}
