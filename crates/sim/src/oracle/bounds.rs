@@ -24,6 +24,9 @@ pub struct Bounds {
     pub merge_timeout: Duration,
     /// The interval of retransmission, the longer one of multicasts and unicasts.
     pub retransmission: Duration,
+    /// How long multicasts wait for a view that all install together: three times
+    /// GMS.view_synchrony_timeout; zero without view synchrony.
+    pub view_hold: Duration,
 }
 
 impl Bounds {
@@ -41,8 +44,9 @@ impl Bounds {
 
     /// From the admission of a message to its delivery.
     #[must_use]
-    pub fn delivery(&self) -> Duration {
-        self.retransmission * 10 + self.one_way * 4
+    pub fn delivery(&self, multicast: bool) -> Duration {
+        let hold = if multicast { self.view_hold } else { Duration::ZERO };
+        self.retransmission * 10 + self.one_way * 4 + hold
     }
 
     /// From the start of a process to its first view, where a coordinator answers.

@@ -184,6 +184,7 @@ pub(crate) mod made {
                 merge_interval: Duration::from_secs(6),
                 merge_timeout: Duration::from_secs(5),
                 retransmission: Duration::from_secs(1),
+                view_hold: Duration::ZERO,
             }),
         }
     }

@@ -4,7 +4,8 @@
 //!
 //! A member that came into the first of the two views from elsewhere than the other, a joiner or one
 //! that a merge brought, is held against it only with what was sent in that view: what is older may
-//! have been delivered there, in part or whole, before.
+//! have been delivered there, in part or whole, before. And who was not in the view in which a message
+//! of several fragments was sent may have got only the rest of them, and does not deliver it.
 
 use super::{Conditions, Violation};
 use crate::connections::Life;
@@ -37,7 +38,7 @@ pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
     let sent_in = sent_in(h);
     for together in by_views.values() {
         let Some((first, others)) = together.split_first() else { continue };
-        found.extend(others.iter().find_map(|s| difference(h, first, s, &sent_in)));
+        found.extend(others.iter().find_map(|s| difference(h, c, first, s, &sent_in)));
     }
     if c.calm {
         found.extend(unfounded(h));
@@ -120,6 +121,7 @@ fn sent_in(h: &History) -> BTreeMap<MessageId, ViewId> {
 
 fn difference(
     h: &History,
+    c: &Conditions,
     a: &Stay,
     b: &Stay,
     sent_in: &BTreeMap<MessageId, ViewId>,
@@ -130,7 +132,11 @@ fn difference(
         // Who wants no copy of its own has none.
         let copies = message.loopback || ![a.life, b.life].contains(&message.sender);
         let sent_here = || sent_in.get(m) == Some(&a.view.id);
-        message.reliable && copies && (as_one || sent_here())
+        let lacks = if a.delivered.contains(m) { b } else { a };
+        let was_there = |view: &ViewId| h.views_of(lacks.life).iter().any(|(_, v)| v.id == *view);
+        let in_part =
+            || message.size as u64 > c.frag_size && !sent_in.get(m).is_some_and(was_there);
+        message.reliable && copies && (as_one || sent_here()) && !in_part()
     };
     let m = a.delivered.symmetric_difference(&b.delivered).find(|m| counts(m))?;
     let (has, lacks) = if a.delivered.contains(m) { (a, b) } else { (b, a) };
@@ -216,6 +222,28 @@ mod tests {
         all_install(&mut h, 4);
         assert!(check(&h, &Conditions { calm: false, ..conditions() }).is_empty());
         assert_eq!(found(&h), ["C11b"], "on a quiet network");
+    }
+
+    /// A sends a message of this size; a view later C is there, and A and B deliver it when all have
+    /// been in one view more.
+    fn that_c_came_after(size: usize) -> History {
+        let mut h = trio();
+        let m = send(&mut h, A, None);
+        h.messages[m.0 as usize].size = size;
+        let before_c = |f: &crate::history::Fact| f.life == Some(C);
+        h.facts.retain(|f| !before_c(f));
+        all_install(&mut h, 4);
+        all_install(&mut h, 5);
+        [A, B].into_iter().for_each(|l| deliver(&mut h, l, m));
+        all_install(&mut h, 6);
+        h
+    }
+
+    #[test]
+    fn who_came_while_a_message_was_sent_in_fragments_may_lack_it() {
+        let whole = conditions().frag_size as usize;
+        assert!(found(&that_c_came_after(whole + 1)).is_empty());
+        assert_eq!(found(&that_c_came_after(whole)), ["C11b"], "it has come in one piece");
     }
 
     #[test]

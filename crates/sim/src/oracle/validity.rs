@@ -92,7 +92,8 @@ impl Promises<'_> {
         let mut found = Vec::new();
         for (m, accepted) in self.accepted {
             let at = h.facts[*accepted].at;
-            let deadline = at + bounds.delivery();
+            let allowed = bounds.delivery(h.message(*m).to.is_none());
+            let deadline = at + allowed;
             let since = Time(at.0.saturating_sub(AFTERMATH.as_nanos() as u64));
             let sender = h.message(*m).sender;
             let held = waits.iter().any(|w| w.overlaps(sender, at, deadline));
@@ -100,7 +101,7 @@ impl Promises<'_> {
                 continue;
             }
             let end = position_after(h, deadline);
-            let text = format!("not delivered within {:?}", bounds.delivery());
+            let text = format!("not delivered within {allowed:?}");
             found.extend(self.broken(*m, *accepted, end, &alive_at(h, end), &text));
         }
         found

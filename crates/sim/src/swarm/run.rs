@@ -129,6 +129,9 @@ fn conditions(c: &Configuration) -> Conditions {
     }
 }
 
+/// The default of `GMS.view_synchrony_timeout`.
+const VIEW_SYNCHRONY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The times of the stacks that swarms run, a little longer for clocks that run slowly.
 fn bounds(c: &Configuration) -> Bounds {
     let held_back = if c.link.reordering > 0.0 { 11 } else { 1 };
@@ -143,6 +146,7 @@ fn bounds(c: &Configuration) -> Bounds {
         merge_interval: MERGE_INTERVAL,
         merge_timeout: Duration::from_secs(5),
         retransmission: Duration::from_secs(1),
+        view_hold: if c.task.vsync { VIEW_SYNCHRONY_TIMEOUT * 3 } else { Duration::ZERO },
     }
 }
 

@@ -213,3 +213,57 @@ impl Gms {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocols::gms::GmsConfig;
+    use crate::testkit::{id, view};
+
+    const AT_SEVEN: SeqnoPair = SeqnoPair { delivered: 7, received: 7 };
+
+    /// In a view of 1 and 2, where one with 3 and 4 waits.
+    fn waiting(windows: Windows) -> Gms {
+        let mut gms = Gms::new(GmsConfig::default());
+        gms.view = Some(view(1, &[1, 2]));
+        gms.pending = Some(Pending {
+            view: view(2, &[1, 2, 3, 4]),
+            windows,
+            ack_to: None,
+            announcers: BTreeSet::new(),
+            waiting: Vec::new(),
+            synchronous: false,
+        });
+        gms
+    }
+
+    fn digest(of: &[u64]) -> Digest {
+        of.iter().map(|m| (id(*m), AT_SEVEN)).collect()
+    }
+
+    #[test]
+    fn joiners_of_a_waiting_view_begin_at_the_start() {
+        let gms = waiting(Windows::Follow);
+        assert_eq!(gms.beginning_of(id(3)), Some(SeqnoPair::default()));
+    }
+
+    #[test]
+    fn members_that_a_waiting_merge_brings_begin_where_it_says() {
+        let gms = waiting(Windows::Merge(digest(&[1, 2, 3])));
+        assert_eq!(gms.beginning_of(id(3)), Some(AT_SEVEN));
+        assert_eq!(gms.beginning_of(id(4)), None, "of whom it says nothing nobody knows");
+    }
+
+    #[test]
+    fn members_of_a_skipped_merge_begin_where_it_said_and_joiners_after_it_at_the_start() {
+        let gms = waiting(Windows::Jump(digest(&[3])));
+        assert_eq!(gms.beginning_of(id(3)), Some(AT_SEVEN));
+        assert_eq!(gms.beginning_of(id(4)), Some(SeqnoPair::default()));
+    }
+
+    #[test]
+    fn who_is_in_the_installed_view_has_begun() {
+        let gms = waiting(Windows::Merge(digest(&[1, 2, 3, 4])));
+        assert_eq!(gms.beginning_of(id(2)), None);
+    }
+}

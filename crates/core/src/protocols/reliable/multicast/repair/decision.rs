@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn each_attempt_asks_the_next_holder() {
-        let r = |h| Report { windows: [h].into() };
+        let r = |h| Report { windows: [h].into(), own: None };
         let (one, other) = (r(holding(5, &[])), r(holding(4, &[])));
         let reports = [(Uuid::new(1, 1), &one), (Uuid::new(2, 2), &other)];
         let ask = |n, asked| holder(&reports, S, n, asked);

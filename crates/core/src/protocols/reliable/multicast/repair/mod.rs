@@ -173,16 +173,16 @@ impl Repair {
     /// What this member holds of those who are gone.
     fn own_report(&self) -> Report {
         let windows = self.frozen.iter().map(|(m, f)| f.sender.window.holding(*m, f.cut.clone()));
-        Report { windows: windows.collect() }
+        Report { windows: windows.collect(), own: None }
     }
 
     /// The other survivors that have not reported about the view that waits.
     fn silent(&self, local: Uuid) -> Vec<Uuid> {
         let Some(run) = &self.run else { return Vec::new() };
-        let whole = |m: &Uuid, r: &Report| run.synchrony.is_none() || r.of(*m).is_some();
+        let whole = |r: &Report| run.synchrony.is_none() || r.own.is_some();
         let has =
-            |m: &Uuid| self.reports.get(m).is_some_and(|(id, r)| *id == run.view.id && whole(m, r));
-        run.survivors.iter().copied().filter(|m| *m != local && !has(m)).collect()
+            |m: &Uuid| self.reports.get(m).is_some_and(|(id, r)| *id == run.view.id && whole(r));
+        self.awaited().into_iter().filter(|m| *m != local && !has(m)).collect()
     }
 
     /// The window of a member that was excluded by a view which another one replaced before anything
@@ -229,13 +229,14 @@ impl ReliableMulticast {
         let (ours, foreign): (Vec<Uuid>, Vec<Uuid>) = stay.partition(takes_part);
         let (survivors, parted): (Vec<Uuid>, Vec<Uuid>) =
             ours.into_iter().partition(|m| view.together(local, *m));
+        let synchrony = patience.map(|patience| Synchrony::new(patience, view, &survivors));
         self.repair.run = Some(Run {
             view: Arc::clone(view),
             excluded,
             survivors,
             parted: !parted.is_empty(),
             foreign: !foreign.is_empty(),
-            synchrony: patience.map(Synchrony::new),
+            synchrony,
             since: cx.now,
             step: Step::Reporting,
             view_sent_at: cx.now,

@@ -22,6 +22,18 @@ const LEAST_CUT: usize = 16 + 8 + 2 + 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) windows: Vec<Holding>,
+    /// Before a synchronous change: of the member itself.
+    pub(super) own: Option<Own>,
+}
+
+/// What a member says of itself before a synchronous change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Own {
+    /// The last number that it has used.
+    pub(super) sent: i64,
+    /// Whom it agrees with, itself included: their places in the view that waits, counted from 0. The
+    /// decider may not know some of them, where it has skipped a view.
+    pub(super) with: Ranges,
 }
 
 /// One window.
@@ -146,13 +158,18 @@ impl Encode for Report {
                 cut.encode(w);
             }
         }
+        if let Some(own) = &self.own {
+            w.i64(own.sent);
+            own.with.encode(w);
+        }
     }
 }
 
 impl Decode for Report {
     fn decode(r: &mut Reader) -> Decoded<Self> {
-        let mut report = Self { windows: Vec::with_capacity(count(r, LEAST_WINDOW)?) };
-        for _ in 0..report.windows.capacity() {
+        let entries = count(r, LEAST_WINDOW)?;
+        let mut report = Self { windows: Vec::with_capacity(entries), own: None };
+        for _ in 0..entries {
             let of = Uuid::decode(r)?;
             let (low, delivered, received) =
                 (r.i64("low")?, r.i64("delivered")?, r.i64("received")?);
@@ -167,6 +184,11 @@ impl Decode for Report {
                 _ => Some(Cut::decode(r)?),
             };
             report.windows.push(Holding { of, low, delivered, received, missing, ahead, cut });
+        }
+        if r.remaining() > 0 {
+            let sent = r.i64("sent")?;
+            let with = Ranges::decode(r, -1, i64::from(u16::MAX))?;
+            report.own = Some(Own { sent, with });
         }
         Ok(report)
     }

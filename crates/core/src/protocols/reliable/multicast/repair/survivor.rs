@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 impl ReliableMulticast {
     pub(super) fn send_report(&mut self, cx: &mut Cx<'_>) {
         let report = self.repair.own_report();
-        let report = self.with_own_number(report, cx.local());
+        let report = self.with_own(report);
         let Some(run) = &mut self.repair.run else { return };
         let Some(to) = run.decider(cx.local(), cx.now) else { return };
         run.reported_at = Some(cx.now);
@@ -28,7 +28,7 @@ impl ReliableMulticast {
             if !payload::is_ours(m) {
                 return true;
             }
-            if !cx.is_member(src) || !tag::repairs_tails(src) {
+            if !self.repair.is_party(src, cx) || !tag::repairs_tails(src) {
                 cx.drop_from_peer(DropReason::NotAMember, Some(src));
                 return false;
             }
@@ -75,13 +75,13 @@ impl ReliableMulticast {
         let Some((view, report)) = self.repair.reports.remove(&to) else { return };
         let mut commit = Commit::default();
         let (mut messages, mut bytes) = (0, 0);
-        if report.of(to).is_some() {
+        if report.own.is_some() {
             // It waits for a synchronous change of the view.
             let decided = self.repair.together.as_ref().filter(|(id, _)| *id == view);
             let Some((_, cuts)) = decided else { return };
             commit.cuts.extend_from_slice(cuts);
         }
-        for theirs in report.windows.iter().filter(|w| w.cut.is_none() && w.of != to) {
+        for theirs in report.windows.iter().filter(|w| w.cut.is_none()) {
             let Some(frozen) = self.repair.frozen.get(&theirs.of) else { return };
             let Some(cut) = &frozen.cut else { return };
             for n in theirs.lacking(cut) {

@@ -4,7 +4,8 @@
 //! The run is that of tail repair, with three differences. From the moment at which a member accepts
 //! the view it numbers no multicasts of its own and delivers none of the others: both wait behind a
 //! [`Gate`]. Its report names the last number that it has used, and the first survivor decides only
-//! when all have reported; nobody is decided without, and nobody else decides. And the decision says
+//! when all have reported; nobody is decided without, and nobody else decides. Each report also says
+//! whom its member agrees with, so that a decider that has skipped a view learns who came with it. And the decision says
 //! of each survivor how far it is delivered, which is all it had sent: what a member lacks of that it
 //! asks the sender for, as always. With the installation the gate opens.
 //!
@@ -13,11 +14,11 @@
 //! says so.
 
 use super::super::ReliableMulticast;
-use super::payload::{Commit, Cut, Holding, Report};
+use super::payload::{Commit, Cut, Own, Report};
 use super::ranges::{Ranges, after};
 use super::{Run, Step, decision, hand_up};
 use crate::wire::{Flags, ProtId};
-use crate::{Batch, Cx, Dir, Duration, Event, Message, Uuid, ViewId};
+use crate::{Batch, Cx, Dir, Duration, Event, Message, Uuid, View, ViewId};
 use alloc::vec::Vec;
 
 /// What the survivors of a synchronous change have to agree on.
@@ -25,13 +26,16 @@ use alloc::vec::Vec;
 pub(super) struct Synchrony {
     /// How long a silent member is waited for.
     pub(super) patience: Duration,
+    /// The places of the survivors in the view.
+    with: Ranges,
     /// What was decided, of survivors and of those who are gone; nothing yet.
     decided: Option<Vec<(Uuid, Cut)>>,
 }
 
 impl Synchrony {
-    pub(super) fn new(patience: Duration) -> Self {
-        Self { patience, decided: None }
+    pub(super) fn new(patience: Duration, view: &View, survivors: &[Uuid]) -> Self {
+        let places = view.members.iter().enumerate().filter(|(_, m)| survivors.contains(m));
+        Self { patience, with: places.map(|(i, _)| i as i64).collect(), decided: None }
     }
 }
 
@@ -82,6 +86,31 @@ impl super::Repair {
         }
     }
 
+    /// Whether `m` may take part: a member, or before a synchronous change one of the view that
+    /// waits, which may have come with a view that this member has skipped.
+    pub(super) fn is_party(&self, m: Uuid, cx: &Cx<'_>) -> bool {
+        let together = self.run.as_ref().filter(|r| r.synchrony.is_some());
+        cx.is_member(m) || together.is_some_and(|r| r.view.contains(m))
+    }
+
+    /// Who has to report: the survivors, and before a synchronous change also those that others
+    /// agree with and this member does not know, because it has skipped the view in which they came.
+    pub(super) fn awaited(&self) -> Vec<Uuid> {
+        let Some(run) = &self.run else { return Vec::new() };
+        let mut all = run.survivors.clone();
+        let Some(synchrony) = &run.synchrony else { return all };
+        for (view, report) in self.reports.values() {
+            let own = report.own.as_ref().filter(|own| own.with != synchrony.with);
+            let Some(own) = own.filter(|_| *view == run.view.id) else { continue };
+            for (place, m) in run.view.members.iter().enumerate() {
+                if own.with.contains(place as i64) && !all.contains(m) {
+                    all.push(*m);
+                }
+            }
+        }
+        all
+    }
+
     /// Whether it is known here what `view` waited for.
     pub(super) fn has_decided(&self, view: ViewId) -> bool {
         self.installed.contains(&view) || self.together.as_ref().is_some_and(|(id, _)| *id == view)
@@ -94,21 +123,17 @@ impl super::Repair {
 
 impl ReliableMulticast {
     /// Adds to a report what the survivors are to deliver of this member, if they are to agree on it.
-    pub(super) fn with_own_number(&self, mut report: Report, local: Uuid) -> Report {
-        if self.repair.run.as_ref().is_some_and(|r| r.synchrony.is_some()) {
-            let sent = self.own.window.received();
-            let (missing, ahead) = (Ranges::default(), Ranges::default());
-            let (low, delivered, received) = (sent, sent, sent);
-            let own = Holding { of: local, low, delivered, received, missing, ahead, cut: None };
-            report.windows.push(own);
-        }
+    pub(super) fn with_own(&self, mut report: Report) -> Report {
+        let synchrony = self.repair.run.as_ref().and_then(|r| r.synchrony.as_ref());
+        let sent = self.own.window.received();
+        report.own = synchrony.map(|s| Own { sent, with: s.with.clone() });
         report
     }
 
-    /// As the decider, when all have reported: each survivor is delivered up to the last number that it
-    /// used.
+    /// As the decider, when all have reported: each is delivered up to the last number that it used.
     pub(super) fn cut_survivors(&mut self, cx: &mut Cx<'_>) {
         let (local, own) = (cx.local(), self.own.window.received());
+        let awaited = self.repair.awaited();
         let reports = &self.repair.reports;
         let Some(run) = &mut self.repair.run else { return };
         let Some(synchrony) = &mut run.synchrony else { return };
@@ -121,12 +146,12 @@ impl ReliableMulticast {
         #[cfg(not(feature = "mutants"))]
         let guessed = |_: &Uuid| None;
         let cut = |m: &Uuid| {
-            let reported = || reports.get(m).and_then(|(_, r)| r.of(*m)).map(|h| h.received);
+            let reported = || reports.get(m)?.1.own.as_ref().map(|o| o.sent);
             let upto = if *m == local { Some(own) } else { reported() };
             let upto = guessed(m).or(upto)?;
             Some((*m, Cut { upto, ahead: Ranges::default(), certain: true }))
         };
-        synchrony.decided = Some(run.survivors.iter().filter_map(cut).collect());
+        synchrony.decided = Some(awaited.iter().filter_map(cut).collect());
         self.ask_survivors(cx);
     }
 
@@ -227,10 +252,12 @@ impl ReliableMulticast {
             agreed &= sender.window.delivered() == cut.upto;
         }
         self.deliver_lost_copies(cx);
-        agreed &= run.survivors.iter().all(|m| cuts.iter().any(|(of, _)| of == m));
-        let of_survivors = cuts.into_iter().filter(|(m, _)| run.survivors.contains(m));
+        // Who is not named itself is with nobody else: the others with whom it was would miss it.
+        let local = cx.local();
+        agreed &= run.survivors.iter().all(|m| *m == local || cuts.iter().any(|(of, _)| of == m));
+        let of_those_who_stay = cuts.into_iter().filter(|(m, _)| run.view.contains(*m));
         if agreed {
-            self.repair.together = Some((run.view.id, of_survivors.collect()));
+            self.repair.together = Some((run.view.id, of_those_who_stay.collect()));
         }
         agreed
     }

@@ -1,6 +1,6 @@
 //! What travels, what hostile bytes do, and who is told what.
 
-use super::payload::{Arrived, Commit, Cut, Holding, Report};
+use super::payload::{Arrived, Commit, Cut, Holding, Own, Report};
 use super::ranges::Ranges;
 use super::*;
 use crate::protocols::reliable::Nakack2Config;
@@ -20,7 +20,8 @@ fn report() -> Report {
         ahead: [11].into_iter().collect(),
         cut: Some(Cut { upto: 10, ahead: [13].into_iter().collect(), certain: true }),
     };
-    Report { windows: [window.clone(), Holding { cut: None, ..window }].into() }
+    let windows = [window.clone(), Holding { cut: None, ..window }].into();
+    Report { windows, own: None }
 }
 
 #[test]
@@ -37,6 +38,17 @@ fn both_payloads_travel_whole() {
 }
 
 #[test]
+fn what_a_member_says_of_itself_travels_with_the_report() {
+    let own = Own { sent: 7, with: [0, 1, 3].into_iter().collect() };
+    let whole = Report { own: Some(own), ..report() };
+    let bytes = whole.to_bytes();
+    assert_eq!(Report::from_bytes(bytes.clone()), Ok(whole));
+    for n in report().to_bytes().len() + 1..bytes.len() {
+        assert!(Report::from_bytes(bytes.slice(..n)).is_err(), "{n} bytes");
+    }
+}
+
+#[test]
 fn a_payload_that_is_cut_short_is_refused() {
     let bytes = report().to_bytes();
     for n in 0..bytes.len() {
@@ -48,7 +60,7 @@ fn a_payload_that_is_cut_short_is_refused() {
 fn numbers_that_no_window_can_have_are_refused() {
     for (low, delivered, received) in [(5, 4, 9), (1, 9, 8), (1, 2, i64::MAX)] {
         let window = Holding { low, delivered, received, ..report().windows[0].clone() };
-        let bytes = Report { windows: [window].into() }.to_bytes();
+        let bytes = Report { windows: [window].into(), own: None }.to_bytes();
         assert!(Report::from_bytes(bytes).is_err(), "{low} {delivered} {received}");
     }
 }
@@ -99,7 +111,7 @@ fn asks(s: &mut Solo, about: &View) {
     let (missing, ahead) = (Ranges::default(), Ranges::default());
     let nothing =
         Holding { of: survivor(9), low: 0, delivered: 0, received: 0, missing, ahead, cut: None };
-    let report = Report { windows: [nothing].into() };
+    let report = Report { windows: [nothing].into(), own: None };
     from(s, 3, payload::report(survivor(2), about.id, &report));
 }
 
