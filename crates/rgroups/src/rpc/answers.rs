@@ -212,6 +212,7 @@ impl<T> Responses<T> {
     }
 
     /// The only row, of a call of one member.
+    #[cfg(feature = "rpc")]
     pub(super) fn into_only(self, to: Address) -> Result<T, RpcError> {
         let row = self.rows.into_iter().next();
         row.map_or(Err(RpcError::NotMember(to)), |(_, row)| row)
