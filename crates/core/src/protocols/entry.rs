@@ -92,7 +92,7 @@ fn new_first(queue: &mut VecDeque<Waiting>, now: Time) {
 }
 
 /// JGroups' lengths are 32-bit and signed.
-const LARGEST: u64 = i32::MAX as u64;
+pub(crate) const LARGEST: u64 = i32::MAX as u64;
 
 /// How long a call waits before the application hears who limits it (DECISIONS 16).
 const REPORT_AFTER: Duration = Duration::from_secs(1);

@@ -8,11 +8,13 @@ use super::calls::correlator;
 use super::forms::{self, Form};
 use super::seen::Seen;
 use super::{Ask, CallAnswer, Failure, MAX_RUNNING, MAX_RUNNING_BYTES, Requested};
+use crate::protocols::entry::LARGEST;
 use crate::wire::header::{CorrelatorHeader, CorrelatorKind};
 use crate::wire::{self, Body, Flags, ProtId};
 use crate::{AppEvent, Cx, Message, Time, Uuid, View, tag};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 
 /// Requests of all callers.
 #[derive(Debug, Default)]
@@ -136,7 +138,7 @@ impl Serving {
 }
 
 impl Caller {
-    fn answer(self, answer: CallAnswer, cx: &mut Cx<'_>) -> Option<OwnAnswer> {
+    fn answer(self, mut answer: CallAnswer, cx: &mut Cx<'_>) -> Option<OwnAnswer> {
         let Caller { member, id, form, flags } = self;
         if id == 0 {
             return None;
@@ -147,7 +149,11 @@ impl Caller {
         if !cx.is_member(member) {
             return None;
         }
-        let (kind, body) = forms::write_answer(&answer, form);
+        let (mut kind, mut body) = forms::write_answer(&answer, form);
+        if body.length() as u64 > LARGEST {
+            answer = too_large();
+            (kind, body) = forms::write_answer(&answer, form);
+        }
         let mut flags = flags - Flags::RSVP - Flags::RSVP_NB - Flags::SERIALIZED;
         // An answer never waits for credit (DECISIONS 16): those of a caller are bounded by its own
         // calls, and whoever waits for an answer may be what holds the credit back.
@@ -158,6 +164,11 @@ impl Caller {
         cx.send_down(message(member, kind, id, body).with_flags(flags));
         None
     }
+}
+
+fn too_large() -> CallAnswer {
+    let message = format!("the result is over the limit of {LARGEST} bytes");
+    CallAnswer::Failed(Failure::Error { class: None, message })
 }
 
 fn message(to: Uuid, kind: CorrelatorKind, id: i64, body: Body) -> wire::Message {
