@@ -68,6 +68,15 @@ fn members_go_and_come_and_all_see_it() {
 }
 
 #[test]
+fn members_that_install_views_together_go_and_come_as_well() {
+    let few = ["--nodes", "3", "--rounds", "2", "-D", "GMS.view_synchrony=true"];
+    let crash = bench(&[&["crash", "--oldest"][..], &few].concat());
+    assert!(median(&crash, "last_ms") >= median(&crash, "first_ms"));
+    let join = bench(&[&["join"][..], &few].concat());
+    assert!(median(&join, "last_ms") > 0.0);
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused() {
     for wrong in [
         &["mcast", "--nodes", "3", "--senders", "4"][..],
