@@ -33,6 +33,8 @@ pub enum Mutant {
     MergeDigestTooHigh,
     /// Members hand a digest into a merge that does not cover what they sent before it.
     MergeDigestTooLow,
+    /// Who gives its state says with it what it has delivered by then, not what it had at the cut.
+    StateCutTooLate,
     /// VERIFY_SUSPECT2 does not withdraw a suspicion of who answers.
     SuspicionKept,
     /// VERIFY_SUSPECT2 does not wait for an answer.
@@ -43,7 +45,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 15] = [
+    pub const ALL: [Mutant; 16] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -56,6 +58,7 @@ impl Mutant {
         Mutant::SilentMergedIn,
         Mutant::MergeDigestTooHigh,
         Mutant::MergeDigestTooLow,
+        Mutant::StateCutTooLate,
         Mutant::SuspicionKept,
         Mutant::SuspicionUnverified,
         Mutant::MinorityIsPrimary,
@@ -77,6 +80,7 @@ impl Mutant {
             Mutant::SilentMergedIn => "silent-merged-in",
             Mutant::MergeDigestTooHigh => "merge-digest-too-high",
             Mutant::MergeDigestTooLow => "merge-digest-too-low",
+            Mutant::StateCutTooLate => "state-cut-too-late",
             Mutant::SuspicionKept => "suspicion-kept",
             Mutant::SuspicionUnverified => "suspicion-unverified",
             Mutant::MinorityIsPrimary => "minority-is-primary",

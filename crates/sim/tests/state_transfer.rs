@@ -161,3 +161,36 @@ fn views_go_on_and_the_asking_member_may_die() {
     traffic(&mut c, &["A", "B", "D"], SECOND);
     all_know_the_same(&mut c, &["A", "B", "D"]);
 }
+
+/// That these tests are worth something: a wrong protocol is noticed within 500 seeds.
+#[cfg(feature = "mutants")]
+mod mutant {
+    use super::*;
+    use rgroups_core::mutants::Mutant;
+    use rgroups_sim::cluster::Settings;
+    use state_common::by_sender;
+
+    /// Whether C, which joins with the state of A, knows what A knows in the end.
+    fn is_given_an_exact_state(seed: u64, mutant: Option<Mutant>) -> bool {
+        let mut c = Cluster::new(Settings { mutant, ..Settings::new(seed, plan()) });
+        c.form(&["A", "B"]);
+        c.run_for(5 * SECOND);
+        // The answer comes some time after the question.
+        c.appetite("A", Appetite::Rate(200_000));
+        traffic(&mut c, &["A", "B"], SECOND);
+        c.start_with_state("C", 60 * SECOND);
+        traffic(&mut c, &["A", "B"], 2 * SECOND);
+        c.appetite("A", Appetite::Everything);
+        assert!(c.run_until(60 * SECOND, |c| !ends(c, "C").is_empty()));
+        c.run_for(20 * SECOND);
+        by_sender(&c, "C") == by_sender(&c, "A")
+    }
+
+    #[test]
+    fn a_state_that_is_not_cut_where_it_says_is_noticed() {
+        let wrong = Some(Mutant::StateCutTooLate);
+        let caught = (1..=500).find(|seed| !is_given_an_exact_state(*seed, wrong));
+        let seed = caught.expect("it is noticed");
+        assert!(is_given_an_exact_state(seed, None), "seed {seed} is right without it");
+    }
+}

@@ -89,6 +89,11 @@ impl StateTransfer {
         cx: &mut Cx<'_>,
     ) {
         let Some(Step::Asked { request, digest }) = self.serving.open.remove(&to) else { return };
+        #[cfg(feature = "mutants")]
+        let digest = match cx.mutant(crate::mutants::Mutant::StateCutTooLate) {
+            true => super::own_digest(cx),
+            false => digest,
+        };
         let mut m = self.message(to, StreamingKind::Response, Some(&digest), socket, Body::Empty);
         let ours = tag::is_rgroups(to);
         m.flags |= exempt(to);

@@ -214,6 +214,11 @@ impl StateTransfer {
         cx: &mut Cx<'_>,
     ) {
         let Some(Step::Asked { request, digest }) = self.serving.open.remove(&a.to) else { return };
+        #[cfg(feature = "mutants")]
+        let digest = match cx.mutant(crate::mutants::Mutant::StateCutTooLate) {
+            true => own_digest(cx),
+            false => digest,
+        };
         let size = state.map_or(0, |s| s.len() as u64);
         if size > LARGEST {
             let why = SendRefusal::TooLarge { size, limit: LARGEST };
