@@ -127,8 +127,8 @@ impl Group {
                     .as_deref()
                     .map(|v| v.members.iter().enumerate().map(|(i, m)| (*m, i)).collect())
                     .unwrap_or_default();
-                if let Some(v) = &v {
-                    self.addresses.retain_for(v, self.local);
+                if v.is_some() {
+                    self.addresses.retain_for(&self.ranks, self.local);
                 }
                 self.view = v;
             }
@@ -165,6 +165,8 @@ pub enum GroupChange {
 #[derive(Debug, Default)]
 pub struct AddressBook {
     entries: BTreeMap<Uuid, Entry>,
+    /// How many of them are no members.
+    strangers: usize,
     clock: u64,
 }
 
@@ -206,6 +208,7 @@ impl AddressBook {
 
     fn learn(&mut self, m: Uuid, name: Option<Arc<str>>, physical: Option<SocketAddr>) {
         self.clock += 1;
+        let before = self.entries.len();
         let e = self.entries.entry(m).or_default();
         e.touched = self.clock;
         if name.is_some() {
@@ -214,22 +217,25 @@ impl AddressBook {
         if physical.is_some() {
             e.physical = physical;
         }
+        self.strangers += self.entries.len() - before;
         self.evict();
     }
 
-    fn retain_for(&mut self, view: &View, local: Uuid) {
+    fn retain_for(&mut self, members: &BTreeMap<Uuid, usize>, local: Uuid) {
         for (m, e) in &mut self.entries {
-            e.member = *m == local || view.contains(*m);
+            e.member = *m == local || members.contains_key(m);
         }
+        self.strangers = self.entries.values().filter(|e| !e.member).count();
         self.evict();
     }
 
     fn evict(&mut self) {
-        while self.entries.values().filter(|e| !e.member).count() > Self::STRANGERS {
+        while self.strangers > Self::STRANGERS {
             let oldest =
                 self.entries.iter().filter(|(_, e)| !e.member).min_by_key(|(_, e)| e.touched);
             let Some(m) = oldest.map(|(m, _)| *m) else { return };
             self.entries.remove(&m);
+            self.strangers -= 1;
         }
     }
 }

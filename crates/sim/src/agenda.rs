@@ -16,7 +16,8 @@ pub struct Agenda<T> {
 struct Entry<T> {
     at: Time,
     order: u64,
-    what: T,
+    /// In a box, because entries move within the heap.
+    what: Box<T>,
 }
 
 impl<T> Entry<T> {
@@ -52,7 +53,7 @@ impl<T> Agenda<T> {
     /// Plans `what` for `at`.
     pub fn plan(&mut self, at: Time, what: T) {
         self.planned += 1;
-        self.heap.push(Reverse(Entry { at, order: self.planned, what }));
+        self.heap.push(Reverse(Entry { at, order: self.planned, what: Box::new(what) }));
     }
 
     /// When the next thing happens.
@@ -66,7 +67,7 @@ impl<T> Agenda<T> {
         if self.next_at()? > limit {
             return None;
         }
-        self.heap.pop().map(|Reverse(e)| (e.at, e.what))
+        self.heap.pop().map(|Reverse(e)| (e.at, *e.what))
     }
 }
 
