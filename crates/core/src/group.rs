@@ -239,3 +239,29 @@ impl AddressBook {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_unheard_of_stranger_is_forgotten_and_no_member() {
+        let id = |n: usize| Uuid::new(1, n as u64);
+        let at = Some(SocketAddr::from(([10, 0, 0, 1], 7800)));
+        let known = |b: &AddressBook, n| b.physical(id(n)).is_some();
+        let mut book = AddressBook::default();
+        (0..AddressBook::STRANGERS).for_each(|n| book.learn(id(n), None, at));
+        book.retain_for(&BTreeMap::from([(id(0), 0), (id(1), 1)]), id(0));
+        let next = AddressBook::STRANGERS;
+        for n in next..next + 2 {
+            book.learn(id(n), None, at);
+            book.learn(id(n), None, at);
+        }
+        assert!((0..next + 2).all(|n| known(&book, n)), "two of them are members");
+        book.learn(id(next + 2), None, at);
+        assert!(known(&book, 0) && known(&book, 1) && !known(&book, 2) && known(&book, 3));
+        // Who is no member any more is a stranger like others.
+        book.retain_for(&BTreeMap::from([(id(0), 0)]), id(0));
+        assert!(known(&book, 0) && !known(&book, 1) && known(&book, 3));
+    }
+}
