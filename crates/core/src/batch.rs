@@ -53,10 +53,16 @@ impl Batch {
     /// A batch of one message, classed by its destination and flags.
     #[must_use]
     pub fn of(src: Uuid, m: Message) -> Self {
-        let mut b = Self::new(src, m.is_multicast(), m.has(crate::wire::Flags::OOB));
-        b.mark(&m);
         // Exactly one place: a push would make room for four, and such batches queue up in numbers.
-        b.messages = Vec::from([m]);
+        Self::begun(src, m, 1)
+    }
+
+    /// A batch of one message, as [`Batch::of`], with room for so many.
+    #[must_use]
+    pub(crate) fn begun(src: Uuid, m: Message, room: usize) -> Self {
+        let mut b = Self::new(src, m.is_multicast(), m.has(crate::wire::Flags::OOB));
+        b.messages = Vec::with_capacity(room.max(1));
+        b.push(m);
         b
     }
 

@@ -31,6 +31,10 @@ const MAX_HEADERS: i16 = 64;
 /// The smallest message in a list: type id, leading byte, flags, number of headers.
 pub(crate) const MIN_LISTED: usize = 7;
 
+/// What a message in a list likely has at least, with the headers of a reliable protocol and of the
+/// transport.
+const LIKELY_LISTED: usize = 48;
+
 /// The first type id that belongs to users.
 const FIRST_USER_TYPE: i16 = 32;
 
@@ -303,8 +307,9 @@ pub(crate) fn decode_messages(
     r.nested("message list", |r| {
         let n = r.count(i64::from(n), MIN_LISTED, "message list")?;
         r.claim_messages(n, "message list")?;
-        // Not all at once: the count is a peer's claim until the messages were read.
-        let mut messages = Vec::with_capacity(n.min(64));
+        // The count is a peer's claim until the messages were read: room for as many as the bytes
+        // may well hold, not for as many as they could.
+        let mut messages = Vec::with_capacity(n.min(8 + r.remaining() / LIKELY_LISTED));
         for _ in 0..n {
             messages.push(Message::decode_listed(dest, src, r)?);
         }

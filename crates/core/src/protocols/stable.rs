@@ -21,6 +21,7 @@ mod vectors;
 
 use super::reliable::{memory_cost, multicast_number};
 use crate::attributes::ByteSize;
+use crate::batch::Marks;
 use crate::event::{HeldBack, StabilityGauge};
 use crate::wire::header::{StableHeader, StableKind};
 use crate::wire::{Flags, Header, Hints, ProtId};
@@ -419,11 +420,14 @@ impl Protocol for Stable {
         let from = batch.src;
         let mut bytes = 0;
         let mut numbers: Option<(i64, i64)> = None;
-        batch.retain(|m| {
-            if let Some(Header::Stable(h)) = m.headers.get(ProtId::STABLE) {
+        if batch.marks().meets(Marks::of(ProtId::STABLE)) {
+            batch.retain(|m| {
+                let Some(Header::Stable(h)) = m.headers.get(ProtId::STABLE) else { return true };
                 self.receive(from, h, m, cx);
-                return false;
-            }
+                false
+            });
+        }
+        for m in batch.messages() {
             if m.is_multicast() && !m.has(Flags::NO_RELIABILITY) {
                 bytes += memory_cost(m);
                 if let Some(n) = multicast_number(m) {
@@ -431,8 +435,7 @@ impl Protocol for Stable {
                     numbers = Some((lowest.min(n), highest.max(n)));
                 }
             }
-            true
-        });
+        }
         if let Some((lowest, highest)) = numbers {
             self.ages.seen(from, lowest, highest, cx.now);
         }

@@ -5,7 +5,7 @@ use super::control::{FlowControl, RESYNC};
 use super::credits::{Account, Grants};
 use crate::batch::Marks;
 use crate::event::{WindowGauge, WindowKind};
-use crate::wire::{self, Body, Flags, Header, header::FcHeader};
+use crate::wire::{self, Body, Flags, Header, ProtId, header::FcHeader};
 use crate::{
     Answer, Batch, Consumed, Cx, DropReason, Message, Pool, Query, Receipt, Trace, Uuid, tag,
 };
@@ -26,9 +26,12 @@ impl FlowControl {
         let (src, now, pool) = (batch.src, cx.now, self.pool);
         let Some(account) = self.accounts.get_mut(&src) else { return };
         let mut absorbed = 0;
+        let mut controls = Marks::of(ProtId::MFC);
+        controls.add(Marks::of(ProtId::UFC));
+        let has_controls = batch.marks().meets(controls);
         for m in batch.messages_mut() {
             let length = m.wire.length() as u64;
-            if FlowControl::is_exempt(m) {
+            if m.has(Flags::NO_FC) || (has_controls && FlowControl::is_exempt(m)) {
                 // JGroups' UFC charges what its MFC sends above it.
                 let charged = !tag::is_rgroups(src) && !m.has(Flags::NO_FC);
                 if charged {

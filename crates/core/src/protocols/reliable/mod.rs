@@ -3,6 +3,7 @@
 mod backlog;
 mod gaps;
 mod intake;
+mod kept;
 mod multicast;
 mod parking;
 mod retransmit;

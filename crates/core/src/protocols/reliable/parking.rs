@@ -1,6 +1,7 @@
 //! Small payloads that stay in a window are copied out of the receive buffer they came in: a few
 //! bytes would keep all of it alive. Copies share chunks, so that one costs no allocation of its own.
 
+use super::kept::{Kept, Pattern};
 use crate::wire::{self, Body, ProtId};
 use bytes::{Bytes, BytesMut};
 
@@ -34,6 +35,16 @@ impl Parking {
             | Body::Composite(_)
             | Body::Batch { .. } => {}
         }
+    }
+
+    /// Keeps a copy of message `seqno`, as [`Parking::park`] would leave it.
+    pub(super) fn copy(&mut self, seqno: i64, m: &wire::Message, pattern: &mut Pattern) -> Kept {
+        let mut kept = pattern.keep_copy(seqno, m);
+        match &mut kept {
+            Kept::Plain { payload, .. } => self.copy_out(payload),
+            Kept::Whole(m) => self.park(m),
+        }
+        kept
     }
 
     fn copy_out(&mut self, b: &mut Bytes) {

@@ -2,7 +2,7 @@
 //! number far above the others costs one segment and 8 bytes per segment in between, and growing
 //! moves pointers, never messages. One segment is kept for reuse: a steady flow allocates nothing.
 
-use crate::wire;
+use super::kept::Kept;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
@@ -13,14 +13,14 @@ pub(super) enum Slot {
     #[default]
     Empty,
     /// Received (or sent), not yet delivered.
-    Held(wire::Message),
+    Held(Kept),
     /// Delivered, and kept for others.
-    Delivered(wire::Message),
+    Delivered(Kept),
     /// Delivered ahead of its turn, and not kept.
     Spent,
 }
 
-const SEGMENT: usize = 16;
+const SEGMENT: usize = 64;
 type Segment = Box<[Slot; SEGMENT]>;
 
 /// Slots by number, from a base upwards.

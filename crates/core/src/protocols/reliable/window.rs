@@ -8,6 +8,7 @@
 //! again when it is asked for.
 
 use super::gaps::Gaps;
+use super::kept::{Kept, Pattern};
 use super::multicast::repair::{Cut, Holding, Ranges};
 use super::parking::Parking;
 use super::slots::{Slot, Slots};
@@ -48,6 +49,7 @@ pub(crate) struct Window {
     received: i64,
     limits: Limits,
     slots: Slots,
+    pattern: Pattern,
     pub(crate) gaps: Gaps,
     messages: u64,
     bytes: u64,
@@ -65,6 +67,7 @@ impl Window {
             received: delivered,
             limits,
             slots: Slots::new(delivered.wrapping_add(1)),
+            pattern: Pattern::default(),
             gaps: Gaps::default(),
             messages: 0,
             bytes: 0,
@@ -114,7 +117,8 @@ impl Window {
         self.arrived(seqno, now);
         let mut m = core::mem::take(m).wire;
         parking.park(&mut m);
-        self.hold(seqno, m);
+        let kept = self.pattern.keep(seqno, m);
+        self.hold(seqno, kept);
         Taken::Held
     }
 
@@ -140,18 +144,18 @@ impl Window {
     /// Delivers the waiting message `seqno`, in or out of turn. `None` if it does not wait.
     pub(crate) fn deliver_held(&mut self, seqno: i64) -> Option<wire::Message> {
         if self.limits.kept.is_some() {
-            let copy = self.get(seqno)?.clone();
+            let copy = self.get(seqno)?;
             return self.mark_delivered(seqno).then_some(copy);
         }
         if !self.holds(seqno) {
             return None;
         }
         let Slot::Held(m) = self.slots.take(seqno) else { return None };
-        self.held -= cost(&m);
+        self.held -= least_cost(m.length());
         self.uncount(&m);
         self.slots.put(seqno, Slot::Spent, self.low);
         self.advance();
-        Some(m)
+        Some(self.pattern.restore(seqno, m))
     }
 
     /// The waiting message `seqno` is delivered by other means (windows that keep messages). False
@@ -159,17 +163,24 @@ impl Window {
     pub(crate) fn mark_delivered(&mut self, seqno: i64) -> bool {
         let Some(slot @ Slot::Held(_)) = self.slots.get_mut(seqno) else { return false };
         let Slot::Held(m) = core::mem::take(slot) else { return false };
-        self.held -= cost(&m);
+        self.held -= least_cost(m.length());
         *slot = Slot::Delivered(m);
         self.advance();
         true
     }
 
-    /// Adds a message of our own and returns its number; it waits for its copy to come back.
-    pub(crate) fn append(&mut self, seal: impl FnOnce(i64) -> wire::Message) -> i64 {
+    /// Adds a message of our own and returns its number, with which `seal` completes it; it waits for
+    /// its copy to come back.
+    pub(crate) fn append(
+        &mut self,
+        m: &mut wire::Message,
+        seal: impl FnOnce(i64, &mut wire::Message),
+    ) -> i64 {
         let seqno = self.received.wrapping_add(1);
         self.received = seqno;
-        self.hold(seqno, seal(seqno));
+        seal(seqno, m);
+        let kept = self.pattern.keep_copy(seqno, m);
+        self.hold(seqno, kept);
         seqno
     }
 
@@ -179,10 +190,11 @@ impl Window {
         let mut seqno = self.delivered.wrapping_add(1);
         while old.received.wrapping_sub(seqno) >= 0 && !old.slots.is_empty() {
             match old.slots.take(seqno) {
-                Slot::Delivered(m) => {
+                Slot::Delivered(kept) => {
                     self.arrived(seqno, now);
-                    self.count(&m);
-                    self.slots.put(seqno, Slot::Delivered(m), self.low);
+                    let kept = self.pattern.keep(seqno, old.pattern.restore(seqno, kept));
+                    self.count(&kept);
+                    self.slots.put(seqno, Slot::Delivered(kept), self.low);
                 }
                 Slot::Spent => {
                     self.arrived(seqno, now);
@@ -201,10 +213,15 @@ impl Window {
         matches!(self.slots.get(seqno), Some(Slot::Held(_)))
     }
 
-    /// The message `seqno`, delivered or not, if it is still here.
-    pub(crate) fn get(&self, seqno: i64) -> Option<&wire::Message> {
+    /// Whether `seqno` is here, delivered or not.
+    pub(crate) fn has(&self, seqno: i64) -> bool {
+        matches!(self.slots.get(seqno), Some(Slot::Held(_) | Slot::Delivered(_)))
+    }
+
+    /// A copy of the message `seqno`, delivered or not, if it is still here.
+    pub(crate) fn get(&self, seqno: i64) -> Option<wire::Message> {
         match self.slots.get(seqno)? {
-            Slot::Held(m) | Slot::Delivered(m) => Some(m),
+            Slot::Held(kept) | Slot::Delivered(kept) => Some(self.pattern.copy(seqno, kept)),
             Slot::Empty | Slot::Spent => None,
         }
     }
@@ -259,7 +276,7 @@ impl Window {
     fn drop_slot(&mut self, seqno: i64) {
         match self.slots.take(seqno) {
             Slot::Held(m) => {
-                self.held -= cost(&m);
+                self.held -= least_cost(m.length());
                 self.uncount(&m);
             }
             Slot::Delivered(m) => self.uncount(&m),
@@ -289,8 +306,7 @@ impl Window {
         parking: &mut Parking,
     ) {
         if self.limits.kept.is_some() {
-            let mut copy = m.clone();
-            parking.park(&mut copy);
+            let copy = parking.copy(seqno, m, &mut self.pattern);
             self.count(&copy);
             self.slots.put(seqno, Slot::Delivered(copy), self.low);
         } else if !next {
@@ -305,8 +321,8 @@ impl Window {
         self.advance();
     }
 
-    fn hold(&mut self, seqno: i64, m: wire::Message) {
-        self.held += cost(&m);
+    fn hold(&mut self, seqno: i64, m: Kept) {
+        self.held += least_cost(m.length());
         self.count(&m);
         self.slots.put(seqno, Slot::Held(m), self.low);
     }
@@ -343,12 +359,12 @@ impl Window {
         (self.bytes.max(self.messages * LEAST_COST)).saturating_sub(self.held)
     }
 
-    fn count(&mut self, m: &wire::Message) {
+    fn count(&mut self, m: &Kept) {
         self.messages += 1;
         self.bytes += m.length() as u64;
     }
 
-    fn uncount(&mut self, m: &wire::Message) {
+    fn uncount(&mut self, m: &Kept) {
         self.messages -= 1;
         self.bytes -= m.length() as u64;
     }
@@ -429,7 +445,11 @@ impl Window {
 
 /// What a message counts when memory is bounded.
 pub(crate) fn cost(m: &wire::Message) -> u64 {
-    (m.length() as u64).max(LEAST_COST)
+    least_cost(m.length())
+}
+
+fn least_cost(length: usize) -> u64 {
+    (length as u64).max(LEAST_COST)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 use super::flush_payload::FlushPayload;
 use super::inbox::{Inboxes, Source};
 use super::{HOLDING, ID_MASK, Rsvp, level_of, with_level};
+use crate::batch::Marks;
 use crate::protocols::reliable::sequence_number;
 use crate::wire::header::{RsvpHeader, RsvpKind};
 use crate::wire::{self, Body, Flags, Header, ProtId};
@@ -79,6 +80,9 @@ impl Rsvp {
     pub(super) fn receive(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         let (src, oob) = (batch.src, batch.oob);
         let source = (src, batch.multicast);
+        if !batch.marks().meets(Marks::of(ProtId::RSVP)) {
+            return self.answering.inboxes.enter_all(source, batch.messages_mut());
+        }
         batch.retain(|m| {
             let Some(Header::Rsvp(h)) = m.headers.get(ProtId::RSVP) else {
                 self.answering.inboxes.enter(source, m);

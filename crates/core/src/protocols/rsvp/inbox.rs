@@ -72,10 +72,26 @@ impl Inboxes {
         Stretch { place: *last_place, unconsumed: 0, owed: Vec::new(), end: End::Open }
     }
 
-    /// `m` goes up to the application.
-    pub(super) fn enter(&mut self, source: Source, m: &mut Message) {
+    /// `messages` go up to the application.
+    pub(super) fn enter_all(&mut self, source: Source, messages: &mut [Message]) {
         let last = &mut self.last_place;
         let stretches = self.of.entry(source).or_insert_with(|| VecDeque::from([Self::open(last)]));
+        if let ([only], _) = stretches.as_mut_slices()
+            && only.end == End::Open
+        {
+            only.unconsumed += messages.len() as u64;
+            messages.iter_mut().for_each(|m| m.receipt.place = only.place);
+            return;
+        }
+        messages.iter_mut().for_each(|m| Self::enter_one(stretches, m));
+    }
+
+    /// `m` goes up to the application.
+    pub(super) fn enter(&mut self, source: Source, m: &mut Message) {
+        self.enter_all(source, core::slice::from_mut(m));
+    }
+
+    fn enter_one(stretches: &mut VecDeque<Stretch>, m: &mut Message) {
         let number = if stretches.len() > 1 { sequence_number(m) } else { None };
         // Numbers at which stretches end ascend, so the search ends at the first that is too low.
         let mut at = stretches.len() - 1;

@@ -130,7 +130,7 @@ impl Transport {
     }
 
     /// Refuses what no packet can carry: without fragmentation above, that is the sender's error.
-    fn too_large(&self, m: &Message) -> Option<SendRefusal> {
+    fn too_large(&self, m: &Message, cx: &Cx<'_>) -> Option<SendRefusal> {
         // A packet with one message begins with version and packet flags.
         const PACKET_START: usize = 3;
         let limit = self.config.packet_limit()?;
@@ -138,12 +138,19 @@ impl Transport {
         if m.length() < limit / 2 && m.headers.len() < 16 {
             return None;
         }
+        let mut complete = m.wire.clone();
+        complete.headers.put(ProtId::TP, own_header(cx));
         let mut size = crate::wire::Counter::default();
-        crate::wire::Encode::encode(&m.wire, &mut size);
+        crate::wire::Encode::encode(&complete, &mut size);
         let size = size.0 + PACKET_START;
         let refusal = SendRefusal::TooLarge { size: size as u64, limit: limit as u64 };
         (size > limit).then_some(refusal)
     }
+}
+
+/// What the transport adds to every message that leaves.
+fn own_header(cx: &Cx<'_>) -> Header {
+    Header::Tp(TpHeader { cluster: Some(cx.group().cluster.clone()), rtt: Rtt::None })
 }
 
 impl Protocol for Transport {
@@ -187,10 +194,7 @@ impl Protocol for Transport {
         if msg.src.is_none() {
             msg.src = Some(cx.local().into());
         }
-        let rtt = Rtt::None;
-        let header = Header::Tp(TpHeader { cluster: Some(cx.group().cluster.clone()), rtt });
-        msg.headers.put(ProtId::TP, header);
-        if let Some(refusal) = self.too_large(msg) {
+        if let Some(refusal) = self.too_large(msg, cx) {
             cx.trace(|| crate::Trace::Dropped { why: crate::DropReason::OverLimit, from: None });
             cx.discard(msg, refusal);
             return Flow::Stop;
@@ -198,7 +202,8 @@ impl Protocol for Transport {
         if let Some(token) = msg.token.take() {
             cx.resolve(token, Ok(()));
         }
-        if let Some(m) = Self::loop_back(core::mem::take(msg), cx) {
+        if let Some(mut m) = Self::loop_back(core::mem::take(msg), cx) {
+            m.headers.put(ProtId::TP, own_header(cx));
             self.route(m, cx);
         }
         Flow::Stop

@@ -18,6 +18,8 @@ use core::net::SocketAddr;
 struct Sorted {
     oob: Vec<Batch>,
     regular: Vec<Batch>,
+    /// Messages of the frame that were not added yet.
+    left: usize,
 }
 
 impl Sorted {
@@ -26,6 +28,8 @@ impl Sorted {
     fn add(&mut self, src: Uuid, m: wire::Message) {
         let oob = m.has(Flags::OOB);
         let batches = if oob { &mut self.oob } else { &mut self.regular };
+        // Most frames are one batch of regular messages.
+        let room = if oob || !batches.is_empty() { 1 } else { self.left };
         match batches.last_mut() {
             Some(b)
                 if b.src == src
@@ -35,7 +39,7 @@ impl Sorted {
             {
                 b.push(m.into());
             }
-            Some(_) | None => batches.push(Batch::of(src, m.into())),
+            Some(_) | None => batches.push(Batch::begun(src, m.into(), room)),
         }
     }
 }
@@ -66,10 +70,12 @@ impl Transport {
             FrameBody::List { cluster, messages, .. } => {
                 let cluster = cluster.unwrap_or_default();
                 let foreign = (cluster != cx.group().cluster).then_some(cluster);
+                sorted.left = messages.len();
                 for m in messages {
                     if let Some((src, m)) = self.admit(m, foreign.as_ref(), from, cx) {
                         sorted.add(src, m);
                     }
+                    sorted.left -= 1;
                 }
             }
         }
@@ -99,7 +105,7 @@ impl Transport {
     /// other cluster, which matters for all but those that are dispatched on their own.
     fn admit(
         &mut self,
-        m: wire::Message,
+        mut m: wire::Message,
         foreign: Option<&Bytes>,
         from: Option<SocketAddr>,
         cx: &mut Cx<'_>,
@@ -128,9 +134,10 @@ impl Transport {
             }
         };
         self.learn_place(src, &m, from, cx);
-        match m.headers.get(ProtId::TP) {
+        // Nobody above reads the transport's header, and it keeps the packet in memory.
+        match m.headers.remove(ProtId::TP) {
             Some(Header::Tp(TpHeader { rtt: Rtt::Request(index), .. })) => {
-                self.answer_probe(src, &m, *index, cx);
+                self.answer_probe(src, &m, index, cx);
                 None
             }
             Some(Header::Tp(TpHeader { rtt: Rtt::Response(_), .. })) => None,

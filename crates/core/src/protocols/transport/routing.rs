@@ -35,7 +35,7 @@ impl Way {
 
 impl Transport {
     /// Loops back what this member is to receive itself. Returns the message if it must travel.
-    /// Copies carry all headers: reliable multicast finds its own message by them.
+    /// Copies carry the headers of all layers above: reliable multicast finds its own message by them.
     pub(super) fn loop_back(m: Message, cx: &mut Cx<'_>) -> Option<Message> {
         let local = cx.local();
         match Way::of(m.dest.as_ref(), cx) {

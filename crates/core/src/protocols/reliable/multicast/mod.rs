@@ -141,9 +141,8 @@ impl ReliableMulticast {
     /// Gives a multicast its number and keeps a copy.
     fn number(&mut self, msg: &mut Message, cx: &mut Cx<'_>) {
         let id = self.settings.id;
-        let seqno = self.own.window.append(|n| {
-            msg.headers.put(id, Header::NakAck(NakAckHeader::Msg(n)));
-            msg.wire.clone()
+        let seqno = self.own.window.append(&mut msg.wire, |n, m| {
+            m.headers.put(id, Header::NakAck(NakAckHeader::Msg(n)));
         });
         self.syncs.note(&msg.wire, seqno);
         if msg.hints.contains(Hints::DONT_LOOPBACK) {

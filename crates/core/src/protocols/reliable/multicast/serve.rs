@@ -114,15 +114,15 @@ impl ReliableMulticast {
 }
 
 /// A kept message of `of` as it is multicast again.
-fn again(kept: &wire::Message, of: Uuid) -> Message {
-    let mut copy = Message::from(kept.clone());
+fn again(kept: wire::Message, of: Uuid) -> Message {
+    let mut copy = Message::from(kept);
     copy.src = Some(of.into());
     copy.hints = Hints::DONT_LOOPBACK;
     copy
 }
 
 /// A kept message of `of` as one member is given it.
-pub(super) fn answer(kept: &wire::Message, of: Uuid, seqno: i64, to: Uuid, id: ProtId) -> Message {
+pub(super) fn answer(kept: wire::Message, of: Uuid, seqno: i64, to: Uuid, id: ProtId) -> Message {
     let mut copy = again(kept, of);
     copy.dest = Some(to.into());
     copy.headers.put(id, Header::NakAck(NakAckHeader::XmitRsp(seqno)));

@@ -21,7 +21,7 @@ impl ReliableMulticast {
                 if !self.served.admits(kept.length(), cx.now) {
                     return;
                 }
-                let mut copy = Message::from(kept.clone());
+                let mut copy = Message::from(kept);
                 copy.src = Some(local.into());
                 copy.dest = Some((*member).into());
                 copy.hints = Hints::DONT_LOOPBACK;

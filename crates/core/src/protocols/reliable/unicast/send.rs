@@ -81,10 +81,9 @@ impl ReliableUnicast {
         conn.used_at = cx.now;
         conn.standing = Standing::Open;
         let conn_id = conn.conn_id;
-        let seqno = conn.window.append(|seqno| {
+        let seqno = conn.window.append(&mut msg.wire, |seqno, m| {
             let header = UnicastHeader::Data { seqno, conn_id, first: seqno == 1 };
-            msg.headers.put(id, Header::Unicast(header));
-            msg.wire.clone()
+            m.headers.put(id, Header::Unicast(header));
         });
         if !tag::is_rgroups(peer) {
             conn.syncs.note(&msg.wire, seqno);
@@ -133,7 +132,7 @@ impl ReliableUnicast {
         let seqno = conn.window.low().wrapping_add(1);
         let header = UnicastHeader::Data { seqno, conn_id: conn.conn_id, first: true };
         let Some(first) = conn.window.get(seqno) else { return };
-        let mut first = Message::from(first.clone());
+        let mut first = Message::from(first);
         first.headers.put(self.settings.id, Header::Unicast(header));
         self.resend(peer, seqno, first, cx);
     }
@@ -155,7 +154,7 @@ impl ReliableUnicast {
                     break;
                 }
                 bytes += m.length();
-                again.push((seqno, Message::from(m.clone())));
+                again.push((seqno, Message::from(m)));
             }
             if bytes > MOST_RESENT_BYTES {
                 break;
@@ -189,7 +188,7 @@ impl ReliableUnicast {
             waiting = true;
             let last = conn.window.received();
             if conn.is_overdue(cx.now, interval, threshold) {
-                again.extend(conn.window.get(last).map(|m| (*peer, last, m.clone())));
+                again.extend(conn.window.get(last).map(|m| (*peer, last, m)));
             }
             true
         });

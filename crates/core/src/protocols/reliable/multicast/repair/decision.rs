@@ -76,7 +76,7 @@ impl Holding {
 
 /// The numbers of a cut that are not in this window, or the first of them.
 pub(super) fn lacking_here<'a>(window: &'a Window, cut: &'a Cut) -> impl Iterator<Item = i64> + 'a {
-    lacking(window.delivered(), |n| window.get(n).is_some(), cut)
+    lacking(window.delivered(), |n| window.has(n), cut)
 }
 
 fn lacking<'a>(
@@ -104,7 +104,7 @@ pub(super) fn shortened(window: &Window, cut: &Cut) -> Cut {
         Some(first) => first.wrapping_sub(1),
         None => cut.upto,
     };
-    let ahead = cut.ahead.iter().filter(|n| window.get(*n).is_some()).collect();
+    let ahead = cut.ahead.iter().filter(|n| window.has(*n)).collect();
     Cut { upto, ahead, certain: false }
 }
 
