@@ -72,6 +72,11 @@ impl Batch {
         Self::new(self.src, self.multicast, self.oob)
     }
 
+    /// Whether this is a batch of regular multicasts and `m`, of the same sender, another one.
+    pub(crate) fn continues(&self, m: &Message) -> bool {
+        self.multicast && !self.oob && m.is_multicast() && !m.has(crate::wire::Flags::OOB)
+    }
+
     /// Appends a message.
     pub fn push(&mut self, m: Message) {
         self.mark(&m);

@@ -241,10 +241,19 @@ impl Cx<'_> {
         }
     }
 
-    /// Queues a batch as a new input of this turn, entering above this layer like one from the
-    /// network: for copies of our own messages, which must not overtake (DECISIONS 18).
-    pub fn loopback(&mut self, batch: Batch) {
-        self.inner.loopback.push_back((self.me + 1, batch));
+    /// Queues a copy of our own message as a new input of this turn, entering above this layer like
+    /// one from the network: copies must not overtake (DECISIONS 18). Those of multicasts that were
+    /// sent one after the other come back in one batch.
+    pub fn loopback(&mut self, m: impl Into<Message>) {
+        let (layer, m) = (self.me + 1, m.into());
+        let waits = self.inner.loopback.back_mut().filter(|(l, b)| *l == layer && b.continues(&m));
+        match waits {
+            Some((_, batch)) => batch.push(m),
+            None => {
+                let batch = Batch::of(self.inner.group.local, m);
+                self.inner.loopback.push_back((layer, batch));
+            }
+        }
     }
 
     /// Sends an event on its way from this layer.

@@ -46,7 +46,7 @@ impl Protocol for Floor {
         }
         let to_self = m.dest.as_ref().and_then(wire::Address::uuid) == Some(local);
         if (m.is_multicast() && !m.hints.contains(wire::Hints::DONT_LOOPBACK)) || to_self {
-            cx.loopback(Batch::of(local, m.clone()));
+            cx.loopback(m.clone());
         }
         if !to_self {
             cx.net(NetOp::Frame(OutFrame {

@@ -322,6 +322,7 @@ impl Inbox {
         let mut taken = Taken::default();
         let mut bytes = 0;
         let mut state = self.lock();
+        taken.requests.reserve(limit.min(state.requests.len()));
         while taken.requests.len() < limit && bytes < limit_bytes {
             let Some(request) = state.requests.pop_front() else { break };
             if let Request::Send { line, cost, .. } = &request {

@@ -25,6 +25,7 @@ pub mod raw;
 pub use link::LinkConfig;
 pub use raw::{Bound, Cast, Closing, Port, RawEvent, RawOp, TransportKind};
 
+use crate::app;
 use crate::net::{NetEvent, NetOp};
 use crate::{AppEvent, Command, Env, Protocol, Stack, Time, Trace, Uuid};
 use alloc::boxed::Box;
@@ -105,6 +106,11 @@ impl Node {
     /// A request of the application.
     pub fn submit(&mut self, now: Time, cmd: Command) {
         self.stack.submit(now, cmd);
+    }
+
+    /// Requests of the application to send these messages ([`Stack::submit_sends`]).
+    pub fn submit_sends(&mut self, now: Time, sends: impl IntoIterator<Item = app::Send>) {
+        self.stack.submit_sends(now, sends);
     }
 
     /// Something happened on the network.

@@ -13,6 +13,7 @@ pub(crate) use run::{Emission, Work};
 
 use awake::Awake;
 
+use crate::app;
 use crate::batch::Marks;
 use crate::net::{NetEvent, NetOp};
 use crate::protocol::Interests;
@@ -155,6 +156,18 @@ impl Stack {
             | Command::TakeState(_)
             | Command::Call(_)
             | Command::AnswerRequest { .. }) => self.work.push(Work::Command(cmd)),
+        }
+        self.run(now);
+    }
+
+    /// Requests of the application to send these messages, one after the other. As
+    /// [`Stack::submit`] of each, but our own copies come back when all of them have left, many in
+    /// one batch.
+    pub fn submit_sends(&mut self, now: Time, sends: impl IntoIterator<Item = app::Send>) {
+        self.wake(now);
+        for send in sends {
+            self.work.push(Work::Command(Command::Send(send)));
+            self.work_off(now, &mut 0);
         }
         self.run(now);
     }

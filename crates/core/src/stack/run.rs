@@ -4,7 +4,7 @@
 //! older work. That is the order in which direct calls would happen when a layer emits before it
 //! passes on, without recursion and without re-entering a running layer. A first-in-first-out queue
 //! would let a later message overtake one whose layer emitted something. Copies of our own messages
-//! wait until all of it is done.
+//! wait until all of it is done; those of several multicasts come back in one batch.
 
 use super::Stack;
 use crate::net::NetEvent;
@@ -66,19 +66,24 @@ impl Stack {
         self.started = false;
     }
 
-    /// Processes work until none is left, then copies of our own messages, one by one.
+    /// Processes work until none is left, then copies of our own messages, batch by batch.
     pub(super) fn run(&mut self, now: Time) {
-        let mut steps = 0u32;
+        let mut steps = 0;
         loop {
-            while let Some(work) = self.work.pop() {
-                steps += 1;
-                assert!(steps < STEP_BUDGET, "layers feed each other without end");
-                self.step(now, work);
-            }
+            self.work_off(now, &mut steps);
             match self.inner.loopback.pop_front() {
                 Some((layer, batch)) => self.work.push(Work::Up(layer, batch)),
                 None => return,
             }
+        }
+    }
+
+    /// Processes work until none is left. `steps`: what this input has taken so far.
+    pub(super) fn work_off(&mut self, now: Time, steps: &mut u32) {
+        while let Some(work) = self.work.pop() {
+            *steps += 1;
+            assert!(*steps < STEP_BUDGET, "layers feed each other without end");
+            self.step(now, work);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::{Address, View};
 use rgroups_core::node::{Node, RawEvent, RawOp};
 use rgroups_core::{
     Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, PrimaryClaim, Query, SendResult,
-    Time, Uuid,
+    Time, Uuid, app,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -67,6 +67,8 @@ pub(crate) struct Member {
     /// Calls of methods. No send waits behind them.
     remote_calls: HashMap<OpId, oneshot::Sender<SendResult>>,
     received: Vec<RawEvent>,
+    /// Messages of this turn that go to the stack together.
+    sends: Vec<app::Send>,
     items: Vec<Item>,
     /// Consumed without the application's doing.
     back: Vec<Consumed>,
@@ -107,6 +109,7 @@ impl Member {
             calls: Calls::default(),
             remote_calls: HashMap::new(),
             received: Vec::new(),
+            sends: Vec::new(),
             items: Vec::new(),
             back: Vec::new(),
             touched: BTreeSet::new(),
@@ -144,6 +147,7 @@ impl Member {
         for request in taken.requests {
             self.perform(now, request);
         }
+        self.submit_sends(now);
         if !self.back.is_empty() {
             let back = std::mem::take(&mut self.back);
             self.node.submit(now, Command::Consumed(back));
@@ -191,17 +195,29 @@ impl Member {
         self.shared.inbox.awake();
     }
 
+    fn submit_sends(&mut self, now: Time) {
+        if !self.sends.is_empty() {
+            self.node.submit_sends(now, self.sends.drain(..));
+        }
+    }
+
     fn perform(&mut self, now: Time, request: Request) {
+        if !matches!(request, Request::Send { .. }) {
+            self.submit_sends(now);
+        }
         match request {
             Request::Send { send, line, cost: _, reply } => {
-                self.touched.insert(line);
+                // The line of multicasts is looked at in every turn.
+                if line != Line::Multicast {
+                    self.touched.insert(line);
+                }
                 let payload = send.message.body.as_bytes().map_or(0, |b| b.len() as u64);
                 self.stats.payload_sent += payload;
                 match send.op {
                     Some(op) => self.calls.open(op, line, reply),
                     None => self.stats.msgs_sent += 1,
                 }
-                self.node.submit(now, Command::Send(send));
+                self.sends.push(send);
             }
             Request::Command(Command::Disconnect) => {
                 if matches!(self.phase, Phase::Running) {

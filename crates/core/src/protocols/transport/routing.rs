@@ -6,7 +6,7 @@ use super::unresolved::Unresolved;
 use super::{TICK, Transport};
 use crate::net::{NetOp, OutFrame, Route};
 use crate::wire::{self, Address};
-use crate::{Batch, Cx, Dir, DropReason, Event, Message, Uuid};
+use crate::{Cx, Dir, DropReason, Event, Message, Uuid};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -37,15 +37,14 @@ impl Transport {
     /// Loops back what this member is to receive itself. Returns the message if it must travel.
     /// Copies carry the headers of all layers above: reliable multicast finds its own message by them.
     pub(super) fn loop_back(m: Message, cx: &mut Cx<'_>) -> Option<Message> {
-        let local = cx.local();
         match Way::of(m.dest.as_ref(), cx) {
             Way::Myself => {
-                cx.loopback(Batch::of(local, m));
+                cx.loopback(m);
                 None
             }
             Way::Group => {
                 if !m.hints.contains(wire::Hints::DONT_LOOPBACK) {
-                    cx.loopback(Batch::of(local, m.clone()));
+                    cx.loopback(m.clone());
                 }
                 Some(m)
             }

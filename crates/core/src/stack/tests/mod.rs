@@ -236,14 +236,11 @@ impl Run {
     }
 
     fn send_as(&mut self, n: i64, op: Option<u64>) {
-        let send = crate::app::Send {
-            op: op.map(OpId),
-            message: numbered(n).wire,
-            try_only: false,
-            deadline: None,
-            sync: None,
-        };
-        self.stack.submit(Time::ZERO, Command::Send(send));
+        self.stack.submit(Time::ZERO, Command::Send(sending(numbered(n), op)));
+    }
+
+    fn send_all(&mut self, messages: impl IntoIterator<Item = Message>) {
+        self.stack.submit_sends(Time::ZERO, messages.into_iter().map(|m| sending(m, None)));
     }
 
     fn advance(&mut self, secs: u64, input_left: bool) {
@@ -273,6 +270,11 @@ impl Run {
 
 fn at(secs: u64) -> Time {
     Time::ZERO + Duration::from_secs(secs)
+}
+
+fn sending(m: Message, op: Option<u64>) -> crate::app::Send {
+    let (op, message) = (op.map(OpId), m.wire);
+    crate::app::Send { op, message, try_only: false, deadline: None, sync: None }
 }
 
 fn numbered(n: i64) -> Message {

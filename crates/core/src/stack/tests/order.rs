@@ -96,7 +96,7 @@ fn copies_of_own_messages_come_after_everything_else() {
     let mut run = Builder::default()
         .layer("0", EVERYTHING, |call, cx| {
             if let Call::Down(m) = call {
-                cx.loopback(Batch::of(cx.local(), m.clone()));
+                cx.loopback(m.clone());
                 take(m, cx);
                 return Flow::Stop;
             }
@@ -114,8 +114,29 @@ fn copies_of_own_messages_come_after_everything_else() {
         .passive("2")
         .start();
     run.send(1);
-    let expected = ["1 down 1", "0 down 11", "0 down 1", "1 up 11", "2 up 11", "1 up 1", "2 up 1"];
+    let expected = ["1 down 1", "0 down 11", "0 down 1", "1 up 11+1", "2 up 11+1"];
     assert_eq!(run.calls(), expected);
+}
+
+#[test]
+fn copies_of_what_is_sent_in_a_row_come_back_when_all_have_left_and_those_of_a_class_together() {
+    let mut run = Builder::default()
+        .layer("0", EVERYTHING, |call, cx| {
+            if let Call::Down(m) = call {
+                cx.loopback(m.clone());
+                take(m, cx);
+                return Flow::Stop;
+            }
+            Flow::Pass
+        })
+        .passive("1")
+        .start();
+    let mut urgent = numbered(3);
+    urgent.flags |= crate::wire::Flags::OOB;
+    run.send_all([numbered(1), numbered(2), urgent, numbered(4)]);
+    let down = ["0 down 1", "0 down 2", "0 down 3", "0 down 4"];
+    let up = ["1 up 1+2", "1 up 3", "1 up 4"];
+    assert_eq!(run.calls(), [&down[..], &up[..]].concat());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// The members, and what is on its way between them.
-pub struct Cluster {
+pub(crate) struct Cluster {
     members: Vec<Member>,
     now: Time,
 }
@@ -25,7 +25,7 @@ struct Member {
 
 impl Cluster {
     /// So many members in one view.
-    pub fn formed(n: usize) -> Self {
+    pub(crate) fn formed(n: usize) -> Self {
         let plan = StackPlan::in_process();
         let members = (1..=n as u64).map(|i| {
             let at = SocketAddr::from((Ipv4Addr::LOCALHOST, i as u16));
@@ -56,21 +56,20 @@ impl Cluster {
     }
 
     /// Each member multicasts `payload` so many times; all is delivered and consumed everywhere.
-    pub fn burst(&mut self, messages: usize, payload: &Bytes) {
+    pub(crate) fn burst(&mut self, messages: usize, payload: &Bytes) {
         self.now = self.now + Duration::from_millis(1);
         for m in &mut self.members {
-            for _ in 0..messages {
+            let send = |_| {
                 let message = Message::multicast(Body::bytes(payload.clone()));
-                let send =
-                    app::Send { op: None, message, try_only: false, deadline: None, sync: None };
-                m.node.submit(self.now, Command::Send(send));
-            }
+                app::Send { op: None, message, try_only: false, deadline: None, sync: None }
+            };
+            m.node.submit_sends(self.now, (0..messages).map(send));
         }
         while self.turns() {}
     }
 
     /// Messages delivered so far, at all members together.
-    pub fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.members.iter().map(|m| m.delivered).sum()
     }
 
