@@ -48,7 +48,7 @@ impl Cluster {
                 if c.members[..=i].iter().all(|m| m.view == i + 1) {
                     break;
                 }
-                c.now = c.now + Duration::from_millis(1);
+                c.now += Duration::from_millis(1);
             }
         }
         assert!(c.members.iter().all(|m| m.view == n), "the group forms");
@@ -57,7 +57,7 @@ impl Cluster {
 
     /// Each member multicasts `payload` so many times; all is delivered and consumed everywhere.
     pub(crate) fn burst(&mut self, messages: usize, payload: &Bytes) {
-        self.now = self.now + Duration::from_millis(1);
+        self.now += Duration::from_millis(1);
         for m in &mut self.members {
             let send = |_| {
                 let message = Message::multicast(Body::bytes(payload.clone()));

@@ -42,7 +42,7 @@ static COUNTING: Counting = Counting;
 /// Four members send so many messages of this size in each turn: allocations per delivery, once
 /// buffers and windows have grown as far as they do.
 fn allocations_per_delivery(size: usize, messages: usize) -> f64 {
-    const TURNS: usize = 20;
+    const TURNS: usize = 10;
     let mut cluster = Cluster::formed(4);
     let payload = Bytes::from(vec![7; size]);
     (0..TURNS).for_each(|_| cluster.burst(messages, &payload));
