@@ -7,7 +7,8 @@
 //! RGROUPS_TAIL_SEEDS=10000 cargo test --profile swarm -p rgroups-sim --test tail_repair -- --nocapture
 //! ```
 //!
-//! `RGROUPS_TAIL_FIRST` is the first seed, to go on from.
+//! `RGROUPS_TAIL_FIRST` is the first seed, to go on from. What happened in a seed that fails is printed if it
+//! is the only one (`RGROUPS_TAIL_SEEDS=1`).
 
 use rgroups_core::plan::StackPlan;
 use rgroups_core::{Duration, Rng, Trace};
@@ -50,7 +51,8 @@ fn run(seed: u64, more: usize) -> Outcome {
     let members = members(&mut rng).max(3 + more);
     let names: Vec<String> = (0..members).map(|i| format!("M{i}")).collect();
     let settings = Settings::new(seed, StackPlan::udp());
-    let mut cluster = Cluster::new(Settings { sampling: None, keep_lines: false, ..settings });
+    let keep_lines = number("RGROUPS_TAIL_SEEDS") == Some(1);
+    let mut cluster = Cluster::new(Settings { sampling: None, keep_lines, ..settings });
     cluster.form(&names);
     let victim = &names[rng.below(members as u64) as usize];
     let its_life = cluster.life(victim).expect("it runs");
@@ -77,6 +79,9 @@ fn run(seed: u64, more: usize) -> Outcome {
     cluster.run_for(Duration::from_secs(2));
     let h = cluster.history();
     let broken = tails::check(h);
+    if !broken.is_empty() {
+        cluster.transcript().lines().iter().for_each(|l| println!("{l}"));
+    }
     assert!(broken.is_empty(), "seed {seed}: {broken:?}");
     let unknown =
         h.facts.iter().filter(|f| matches!(f.what, What::Trace(Trace::TailUnknown { .. })));

@@ -65,21 +65,31 @@ impl Gms {
         }
     }
 
+    /// The joiners of a view that waited are answered when it is installed, or the one that replaced
+    /// it. An answer before that would let a joiner be where nobody else has been: the next view
+    /// would find it alone with what it has received of somebody who is gone by then.
+    pub(super) fn answer_joiners(&mut self, view: &View, cx: &mut Cx<'_>) {
+        let unanswered = core::mem::take(&mut self.unanswered);
+        for m in unanswered.into_iter().filter(|m| view.contains(*m)) {
+            if let Some(start) = &self.start {
+                self.welcomes.insert(m, start.clone());
+            }
+            self.welcome_again(m, cx);
+        }
+    }
+
     /// The joiner is in, but does not know it. What was multicast since it is in belongs to it too,
-    /// so its windows begin where the first answer said; nothing behind that was purged, because the
+    /// so its windows begin where the view was announced; nothing behind that was purged, because the
     /// joiner has not reported it yet.
     fn welcome_again(&mut self, joiner: Uuid, cx: &mut Cx<'_>) {
-        let (Some(latest), Some(installed)) = (self.latest().cloned(), self.view.clone()) else {
-            return;
-        };
-        // Where a view begins that all install together is known when they do.
-        let view = if self.waits_for_all() { Arc::clone(&installed) } else { latest };
+        let Some(view) = self.view.clone() else { return };
         if !view.contains(joiner) {
+            self.unanswered.insert(joiner);
             return;
         }
         let mut digest = match &self.start {
-            Some(start) if view.id == installed.id => Some(start.clone()),
-            Some(_) | None => self.digest_for(&view, &[], cx),
+            Some(start) => Some(start.clone()),
+            None => self.digest_for(&view, &[], cx),
         };
         if let (Some(digest), Some(first)) = (&mut digest, self.welcomes.get(&joiner)) {
             for (m, pair) in first.iter().filter(|(m, _)| view.contains(*m)) {
@@ -142,18 +152,21 @@ impl Gms {
             cx.send_down(unnumbered(announcement, self.announces_unnumbered(&view)));
             self.full_view_sent = true;
         }
-        if together {
-            self.unanswered.extend(&next.joiners);
-        }
         for joiner in &next.joiners {
+            // Where all install the view together, where it begins is known when they do.
+            if let Some(digest) = &digest {
+                self.welcomes.insert(*joiner, digest.clone());
+            }
+            if waits {
+                self.unanswered.insert(*joiner);
+                continue;
+            }
             let answer = digest
                 .as_ref()
                 .and_then(|d| payload::join_response(*joiner, &view, d, Flags::empty()));
-            // Without a digest of every member there is no answer, and the joiner asks again. Where
-            // all install the view together there is one later.
-            if let (Some(m), Some(digest)) = (answer, &digest) {
+            // Without a digest of every member there is no answer, and the joiner asks again.
+            if let Some(m) = answer {
                 self.counters.join_digests += 1;
-                self.welcomes.insert(*joiner, digest.clone());
                 cx.send_down(m);
             }
         }
@@ -233,7 +246,7 @@ impl Gms {
     pub(super) fn ack_timer(&mut self, cx: &mut Cx<'_>) {
         let Some(round) = self.acks.as_mut() else { return };
         let waits =
-            self.pending.as_ref().is_some_and(|p| p.is_synchronous() && p.id() == round.view);
+            self.pending.as_ref().is_some_and(|p| p.is_synchronous() && p.view().id == round.view);
         if cx.now >= round.give_up_at && !waits {
             return self.end_round(cx);
         }
@@ -306,12 +319,16 @@ impl Gms {
         }
     }
 
-    /// The own digest for the members of `view`, joiners at the start. `None` if a member is unknown.
+    /// The own digest for the members of `view`, joiners at the start: those given, and those that wait
+    /// for their answer. `None` if a member is unknown.
     fn digest_for(&self, view: &View, joiners: &[Uuid], cx: &Cx<'_>) -> Option<Digest> {
         let Some(Answer::Digest(own)) = cx.ask_below(&Query::Digest) else { return None };
         let pair = |m: &Uuid| match joiners.contains(m) {
             true => Some(SeqnoPair::default()),
-            false => own.get(*m).or_else(|| self.beginning_of(*m)),
+            false => own
+                .get(*m)
+                .or_else(|| self.beginning_of(*m))
+                .or_else(|| self.welcomes.contains_key(m).then(SeqnoPair::default)),
         };
         view.members.iter().map(|m| Some((*m, pair(m)?))).collect()
     }

@@ -8,7 +8,6 @@ use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 use crate::mutants::Mutant;
 use crate::{
     Cx, Digest, Dir, DropReason, Event, GroupChange, Message, ReferenceDigest, Time, Uuid, View,
-    ViewId,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -55,7 +54,7 @@ impl Gms {
         if src == cx.local() {
             return self.own_announcement(id);
         }
-        if id.id <= current.id.id && !self.takes_the_place_of_waiting(id) {
+        if id.id <= current.id.id && !self.takes_the_place_of_waiting(&announced) {
             // Sent again because our acknowledgement is missing.
             if self.view.as_deref().is_some_and(|v| v.id == id) && !msg.is_multicast() {
                 cx.send_down(payload::view_ack(src));
@@ -87,15 +86,24 @@ impl Gms {
         self.take_view(src, view, digest, cx);
     }
 
-    /// Whether `id` is the view of the successor of a coordinator that is gone, whose last view waits
+    /// Whether this is the view of the successor of a coordinator that is gone, whose last view waits
     /// here and never reached the successor: it then has the same number, and nobody who waits with
-    /// the successor will ever install the other.
-    fn takes_the_place_of_waiting(&self, id: ViewId) -> bool {
-        self.pending.as_ref().map(|p| p.id()).is_some_and(|waiting| {
-            waiting.id == id.id
-                && waiting.creator != id.creator
-                && self.requests.goes(waiting.creator)
-        })
+    /// the successor will ever install the other. The successor may know before us that the coordinator
+    /// is gone: who is excluded by the first of those that stay is.
+    fn takes_the_place_of_waiting(&self, announced: &Announced) -> bool {
+        let id = announced.id();
+        let Some(waiting) = self.pending.as_ref().map(|p| p.view()) else { return false };
+        let creator = waiting.id.creator;
+        let is_succeeded = || match announced {
+            Announced::Full(view, _) => {
+                let first = waiting.members.iter().find(|m| view.contains(**m));
+                !view.contains(creator) && first == Some(&id.creator)
+            }
+            Announced::Delta(_) => false,
+        };
+        waiting.id.id == id.id
+            && creator != id.creator
+            && (self.requests.goes(creator) || is_succeeded())
     }
 
     /// Whether an ordinary view contains somebody that a view of ours has excluded. It then continues

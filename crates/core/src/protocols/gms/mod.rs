@@ -50,7 +50,6 @@ use crate::{
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 attributes! {
@@ -150,7 +149,7 @@ pub struct Gms {
     /// With view synchrony: where the installed view began, for those who join late.
     start: Option<Digest>,
     /// Joiners of a view of ours that waits: they are answered when it is installed.
-    unanswered: Vec<Uuid>,
+    unanswered: BTreeSet<Uuid>,
     /// Suspects for nothing but that they hold up the view that waits.
     silent: BTreeSet<Uuid>,
     /// How many acknowledgements of earlier views members still owe.
@@ -218,7 +217,7 @@ impl Gms {
             excluded: BTreeSet::new(),
             welcomes: BTreeMap::new(),
             start: None,
-            unanswered: Vec::new(),
+            unanswered: BTreeSet::new(),
             silent: BTreeSet::new(),
             highest_id: 0,
             full_view_sent: false,

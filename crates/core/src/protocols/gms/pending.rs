@@ -43,8 +43,8 @@ impl Pending {
     }
 
     /// Which view waits.
-    pub(super) fn id(&self) -> ViewId {
-        self.view.id
+    pub(super) fn view(&self) -> &View {
+        &self.view
     }
 
     /// The digest of the view, if it is a merged one.

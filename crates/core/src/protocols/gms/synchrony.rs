@@ -2,8 +2,8 @@
 //! the messages; here it is decided which changes are synchronous, and joiners are answered when the
 //! view they come into is installed, with the digest it begins at: they start clean.
 
+use super::Gms;
 use super::member::Windows;
-use super::{Gms, payload};
 use crate::wire::{Flags, SeqnoPair};
 use crate::{
     Answer, AppEvent, Cx, Digest, Dir, Event, Evidence, Message, Query, Suspicion, Trace, Uuid,
@@ -58,21 +58,6 @@ impl Gms {
             known.or_else(|| given.and_then(|d| d.get(m))).unwrap_or(SeqnoPair::default())
         };
         Some(view.members.iter().map(|m| (*m, entry(*m))).collect())
-    }
-
-    /// The view of these joiners is installed: they hear where it begins.
-    pub(super) fn answer_joiners(&mut self, view: &View, cx: &mut Cx<'_>) {
-        let joiners = core::mem::take(&mut self.unanswered);
-        let Some(start) = self.start.clone().filter(|_| view.id.creator == cx.local()) else {
-            return;
-        };
-        for joiner in joiners.into_iter().filter(|m| view.contains(*m)) {
-            if let Some(m) = payload::join_response(joiner, view, &start, Flags::empty()) {
-                self.counters.join_digests += 1;
-                self.welcomes.insert(joiner, start.clone());
-                cx.send_down(m);
-            }
-        }
     }
 
     /// These hold up the view that waits: a view without them is to take its place.

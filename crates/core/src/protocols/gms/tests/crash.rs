@@ -82,7 +82,7 @@ fn a_coordinator_that_dies_between_view_and_join_answer_is_replaced_for_the_join
     c.members.push(Solo::new(
         9,
         Vec::from([
-            Box::new(Below(World::default())) as Box<dyn Protocol>,
+            Box::new(Below::default()) as Box<dyn Protocol>,
             Box::new(Gms::new(GmsConfig::default())),
         ]),
     ));

@@ -1,8 +1,8 @@
 use super::*;
+use crate::Digest;
 use crate::protocols::gms::payload;
 use crate::testkit::view;
 use crate::wire::Flags;
-use crate::{Digest, Message, tag};
 
 fn welcome(v: &View, digest: &Digest) -> wire::Message {
     payload::join_response(id(9), v, digest, Flags::empty()).unwrap().wire
@@ -307,48 +307,4 @@ fn a_join_can_be_abandoned() {
     c.leave(9);
     c.run(ms(1100));
     assert_eq!(c.left(9), Some(false));
-}
-
-/// Views wait here: nothing below ever says that the tails are repaired.
-#[test]
-fn who_joins_while_a_view_with_another_joiner_waits_is_answered_at_once() {
-    let survivor = |n: u64| tag::tagged(n << 32, n, tag::TAIL_REPAIR);
-    let layers: Vec<Box<dyn Protocol>> = Vec::from([
-        Box::new(Below(World::default())) as _,
-        Box::new(Gms::new(GmsConfig::default())) as _,
-    ]);
-    let mut s = Solo::topped(1, survivor(1), layers);
-    let from = |s: &mut Solo, n: u64, m: Message| {
-        let mut m = m.wire;
-        m.src = Some(survivor(n).into());
-        s.arrive(n, m);
-    };
-    let joins = |s: &mut Solo, n: u64| from(s, n, payload::join_request(survivor(1), survivor(n)));
-    let suspect = |s: &mut Solo, n: u64| {
-        let (member, by, why) = (survivor(n), survivor(1), Evidence::NobodyListens);
-        s.event_up(Event::Suspect([Suspicion { member, by, why }].into()));
-    };
-    for n in [2, 3, 4] {
-        joins(&mut s, n);
-        s.run(ms(100));
-        for m in 2..=n {
-            from(&mut s, m, payload::view_ack(survivor(1)));
-        }
-    }
-    suspect(&mut s, 4);
-    joins(&mut s, 5);
-    s.run(ms(100));
-    joins(&mut s, 6);
-    s.sent();
-    // The view with 5 and without 4 waits for what 3 has to say, which is gone.
-    suspect(&mut s, 3);
-    s.run(ms(100));
-    let answer =
-        s.sent().into_iter().map(Message::from).find(|m| kind(&m.wire) == Some(GmsKind::JoinRsp));
-    let Some(answer) = answer else { panic!("6 is not answered") };
-    let Some(payload::JoinAnswer::Welcome(v, d)) = payload::read_join_answer(&answer.body) else {
-        panic!("6 is not let in")
-    };
-    assert_eq!(&v.members[..], [1, 2, 5, 6].map(survivor));
-    assert_eq!(d.iter().count(), 4);
 }

@@ -8,6 +8,7 @@ mod leaving;
 mod merging;
 mod reliable;
 mod views;
+mod waiting;
 
 use super::{Gms, GmsConfig};
 use crate::event::{Event, Found, Purpose, Query};
@@ -31,10 +32,13 @@ use std::sync::Mutex;
 /// Who answers discovery, as each joiner finds it.
 type World = Arc<Mutex<Vec<Found>>>;
 
-/// Stands for discovery, which answers at once, and for reliable multicast, whose digest is all
-/// zeros.
-#[derive(Debug)]
-struct Below(World);
+/// Stands for discovery, which answers at once, and for reliable multicast, in which everybody has
+/// sent so many messages.
+#[derive(Debug, Default)]
+struct Below {
+    world: World,
+    sent: Arc<Mutex<i64>>,
+}
 
 impl Protocol for Below {
     fn spec(&self) -> Spec {
@@ -45,19 +49,20 @@ impl Protocol for Below {
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
         if let (Dir::Down, Event::FindMembers { purpose: Purpose::Join, .. }) = (dir, ev) {
-            let members = self.0.lock().unwrap().clone();
+            let members = self.world.lock().unwrap().clone();
             cx.raise(Dir::Up, Event::Found { purpose: Purpose::Join, members });
         }
         Flow::Pass
     }
 
     fn answer(&self, q: &Query, group: &Group) -> Option<Answer> {
-        let zero = |m: Uuid| (m, SeqnoPair::default());
+        let n = *self.sent.lock().unwrap();
+        let pair = |m: Uuid| (m, SeqnoPair { delivered: n, received: n });
         match q {
             Query::Digest => {
-                Some(Answer::Digest(group.members().iter().copied().map(zero).collect()))
+                Some(Answer::Digest(group.members().iter().copied().map(pair).collect()))
             }
-            Query::DigestOf(m) => Some(Answer::Digest([zero(*m)].into_iter().collect())),
+            Query::DigestOf(m) => Some(Answer::Digest([pair(*m)].into_iter().collect())),
             _ => None,
         }
     }
@@ -128,7 +133,8 @@ impl Cluster {
             ..Merge3Config::default()
         };
         let mut layers: Vec<Box<dyn Protocol>> =
-            Vec::from([Box::new(Below(Arc::clone(&self.world))) as Box<dyn Protocol>]);
+            Vec::from([Box::new(Below { world: Arc::clone(&self.world), ..Below::default() })
+                as Box<dyn Protocol>]);
         layers.push(Box::new(Merge3::new(merge3)));
         if self.layers == Layers::Reliable {
             layers.push(Box::new(ReliableMulticast::new(Nakack2Config::default())));
