@@ -44,7 +44,7 @@ impl Protocol for Floor {
             cx.resolve(token, Ok(()));
         }
         if m.is_multicast() && !m.hints.contains(Hints::DONT_LOOPBACK) {
-            cx.loopback(Batch::of(local, m.clone()));
+            cx.loopback(m.clone());
         }
         cx.net(NetOp::Frame(OutFrame {
             route: Route::Multicast,
