@@ -31,8 +31,7 @@ const fn code(
 }
 
 /// All codes, in order. `RG01…` is configuration, `RG02…` the host, `RG03…` joining and leaving,
-/// `RG04…` sending and what peers send, `RG06…` state,
-/// `RG08…` calls of methods.
+/// `RG04…` sending and what peers send, `RG06…` state, `RG08…` calls of methods.
 pub const ALL: &[Code] = &[
     code("RG0100", None, "unknown protocol", "the message names the nearest one"),
     code(

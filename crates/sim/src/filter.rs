@@ -22,6 +22,15 @@ pub struct Pattern {
     pub seqno: Option<i64>,
 }
 
+impl Pattern {
+    /// Messages of this kind of this protocol, from anybody to anybody.
+    #[must_use]
+    pub fn of_kind(protocol: &str, kind: &str) -> Self {
+        let (protocol, kind) = (Some(protocol.into()), Some(kind.into()));
+        Self { protocol, kind, ..Self::default() }
+    }
+}
+
 /// What happens to a message that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {

@@ -94,13 +94,8 @@ impl Group {
     }
 
     fn drop(&mut self, from: &str, to: &str, protocol: &str, kind: &str) {
-        let pattern = Pattern {
-            from: self.c.host(from),
-            to: self.c.host(to),
-            protocol: Some(protocol.into()),
-            kind: Some(kind.into()),
-            seqno: None,
-        };
+        let (from, to) = (self.c.host(from), self.c.host(to));
+        let pattern = Pattern { from, to, ..Pattern::of_kind(protocol, kind) };
         self.c.add_rule(Rule::new(pattern, Action::Drop, None));
     }
 

@@ -1,6 +1,6 @@
 //! Many datagrams in one system call, and reads into memory that was not cleared first: the only
-//! unsafe code of the workspace outside of tests. Where `sendmmsg` does not exist, one call per datagram does the
-//! same.
+//! unsafe code of the workspace outside of tests. Where `sendmmsg` does not exist, one call per
+//! datagram does the same.
 
 #![allow(unsafe_code)]
 

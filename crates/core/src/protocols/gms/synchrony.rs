@@ -1,6 +1,6 @@
 //! View synchrony: views that are installed by all who want it together. Reliable multicast sees to
-//! the messages; here it is decided which changes are synchronous, and joiners are answered when the
-//! view they come into is installed, with the digest it begins at: they start clean.
+//! the messages; here it is decided which changes are synchronous, and where a view begins: joiners
+//! start clean.
 
 use super::Gms;
 use super::member::Windows;

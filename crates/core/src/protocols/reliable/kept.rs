@@ -24,6 +24,14 @@ impl Kept {
             Kept::Whole(m) => m.length(),
         }
     }
+
+    /// Its flags.
+    pub(super) fn flags(&self) -> Flags {
+        match self {
+            Kept::Plain { flags, .. } => *flags,
+            Kept::Whole(m) => m.flags,
+        }
+    }
 }
 
 /// What the plain messages of a window have in common: that of the first one.

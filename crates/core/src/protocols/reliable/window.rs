@@ -218,6 +218,12 @@ impl Window {
         matches!(self.slots.get(seqno), Some(Slot::Held(_) | Slot::Delivered(_)))
     }
 
+    /// Whether the out-of-band message `seqno` waits.
+    pub(crate) fn holds_oob(&self, seqno: i64) -> bool {
+        let oob = |kept: &Kept| kept.flags().contains(Flags::OOB);
+        matches!(self.slots.get(seqno), Some(Slot::Held(kept)) if oob(kept))
+    }
+
     /// A copy of the message `seqno`, delivered or not, if it is still here.
     pub(crate) fn get(&self, seqno: i64) -> Option<wire::Message> {
         match self.slots.get(seqno)? {

@@ -91,17 +91,20 @@ fn batches_and_events_going_up_keep_the_order_in_which_they_were_emitted() {
     assert_eq!(top, ["3 Up announce", "3 up 1", "3 Up room again", "3 Up announce", "3 up 2"]);
 }
 
+/// A lowest layer that sends every message back.
+fn loops_back(call: Call<'_>, cx: &mut Cx<'_>) -> Flow {
+    if let Call::Down(m) = call {
+        cx.loopback(m.clone());
+        take(m, cx);
+        return Flow::Stop;
+    }
+    Flow::Pass
+}
+
 #[test]
 fn copies_of_own_messages_come_after_everything_else() {
     let mut run = Builder::default()
-        .layer("0", EVERYTHING, |call, cx| {
-            if let Call::Down(m) = call {
-                cx.loopback(m.clone());
-                take(m, cx);
-                return Flow::Stop;
-            }
-            Flow::Pass
-        })
+        .layer("0", EVERYTHING, loops_back)
         .layer("1", EVERYTHING, |call, cx| {
             if let Call::Down(m) = call {
                 let n = number(m);
@@ -120,17 +123,7 @@ fn copies_of_own_messages_come_after_everything_else() {
 
 #[test]
 fn copies_of_what_is_sent_in_a_row_come_back_when_all_have_left_and_those_of_a_class_together() {
-    let mut run = Builder::default()
-        .layer("0", EVERYTHING, |call, cx| {
-            if let Call::Down(m) = call {
-                cx.loopback(m.clone());
-                take(m, cx);
-                return Flow::Stop;
-            }
-            Flow::Pass
-        })
-        .passive("1")
-        .start();
+    let mut run = Builder::default().layer("0", EVERYTHING, loops_back).passive("1").start();
     let mut urgent = numbered(3);
     urgent.flags |= crate::wire::Flags::OOB;
     run.send_all([numbered(1), numbered(2), urgent, numbered(4)]);

@@ -276,9 +276,9 @@ impl ReliableMulticast {
             let mut n = window.delivered();
             while after(window.received(), n) {
                 n = n.wrapping_add(1);
-                let oob =
-                    window.holds(n) && window.get(n).is_some_and(|m| m.flags.contains(Flags::OOB));
-                if let Some(msg) = oob.then(|| window.deliver_held(n)).flatten() {
+                if window.holds_oob(n)
+                    && let Some(msg) = window.deliver_held(n)
+                {
                     early.push(msg.into());
                 }
             }
