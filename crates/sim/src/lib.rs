@@ -16,6 +16,7 @@ pub mod filter;
 mod filter_stream;
 pub mod headers;
 pub mod history;
+pub mod linear;
 pub mod network;
 pub mod oracle;
 mod panics;
