@@ -7,7 +7,8 @@ mod stack;
 mod up;
 
 pub(crate) use bench::{
-    BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs, Peer, TeamArgs,
+    BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs, Peer, RpcArgs,
+    TeamArgs,
 };
 pub(crate) use calls::{Awaited, RequestArgs, ServeArgs};
 pub(crate) use sim::{SimAction, SimArgs, SimShape};

@@ -57,6 +57,28 @@ fn every_call_is_answered() {
 }
 
 #[test]
+fn members_call_each_other_for_a_time() {
+    for transport in ["udp", "tcp"] {
+        let few = ["--transport", transport, "--nodes", "3", "--callers", "5", "--size", "100"];
+        let short = ["--time", "300ms", "--warm-up", "100ms", "--rounds", "2"];
+        let ended = bench(&[&["rpc"][..], &few, &short].concat());
+        for value in ["calls_per_s", "read_p50_us", "write_p50_us"] {
+            assert!(median(&ended, value) > 0.0, "{value}");
+        }
+        let result = ended.objects().pop().expect("a result");
+        for round in result["rounds"].as_array().expect("rounds") {
+            let took = round["wall_s"].as_f64().expect("a number");
+            assert!((0.3..20.0).contains(&took), "{round}");
+        }
+        // One member calls, all of it to all others.
+        let one = ["--clients", "1", "--callers", "1", "--reads", "0", "--copies", "2"];
+        let ended = bench(&[&["rpc", "--nodes", "3"][..], &one, &short].concat());
+        assert!(median(&ended, "write_p50_us") > 0.0);
+        assert!(median(&ended, "read_p50_us") <= 0.0);
+    }
+}
+
+#[test]
 fn members_go_and_come_and_all_see_it() {
     for transport in ["udp", "tcp"] {
         let few = ["--transport", transport, "--nodes", "3", "--rounds", "2"];
@@ -84,6 +106,9 @@ fn what_cannot_be_measured_is_refused() {
         &["mcast", "--size", "15"],
         &["rtt", "--nodes", "1"],
         &["rsvp", "--level", "twice"],
+        &["rpc", "--nodes", "3", "--copies", "3"],
+        &["rpc", "--nodes", "3", "--clients", "4"],
+        &["rpc", "--reads", "101"],
         &["crash", "--transport", "inproc"],
     ] {
         assert_eq!(bench(wrong).code, Some(2), "{wrong:?}");

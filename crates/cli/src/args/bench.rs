@@ -12,6 +12,7 @@ impl BenchAction {
     pub(super) fn team(&mut self) -> Option<&mut TeamArgs> {
         match self {
             BenchAction::Mcast(a) => Some(&mut a.team),
+            BenchAction::Rpc(a) => Some(&mut a.team),
             BenchAction::Rtt(calls) | BenchAction::Rsvp { calls, .. } => Some(&mut calls.team),
             BenchAction::Join(a) | BenchAction::Crash(a) => Some(&mut a.team),
             BenchAction::Compare { .. } => None,
@@ -50,6 +51,13 @@ pub(crate) enum BenchAction {
         #[arg(long, value_enum, default_value_t = Level::Deliver)]
         level: Level,
     },
+    /// Members call methods of each other: a mix of reads and writes, as in UPerf of JGroups.
+    ///
+    /// Every caller makes its next call when the one before it has ended. A read calls one member, all
+    /// in turn; a write calls the members that follow the caller in the view.
+    ///
+    /// Example: rgroups bench rpc --nodes 4 --callers 100 --reads 80
+    Rpc(RpcArgs),
     /// How long a member takes to join, and the others to have it in their view.
     ///
     /// In every round the youngest member is killed, and another one joins.
@@ -112,6 +120,40 @@ pub(crate) struct CallArgs {
     pub(crate) warm_up: u64,
 }
 
+/// Calls of methods.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RpcArgs {
+    #[command(flatten)]
+    pub(crate) team: TeamArgs,
+    /// How many of the members call; default: all.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64), value_name = "N")]
+    pub(crate) clients: Option<u8>,
+    /// Callers of a member, which call at the same time.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) callers: u16,
+    /// The share of calls that read, in percent: one member is called, and its answer has the payload.
+    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u8).range(0..=100), value_name = "PERCENT")]
+    pub(crate) reads: u8,
+    /// How many members a write calls, with the payload; all answer.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=63), value_name = "N")]
+    pub(crate) copies: u8,
+    /// Bytes of the payload, at least 16 (64, 1k, 60k; k is 1000).
+    #[arg(long, value_parser = size, default_value = "1k", value_name = "BYTES")]
+    pub(crate) size: usize,
+    /// Calls need not be in the order of other messages.
+    #[arg(long)]
+    pub(crate) oob: bool,
+    /// How long a round takes.
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
+    pub(crate) time: Duration,
+    /// How many rounds count.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) rounds: u8,
+    /// A round before them that does not count takes this long; 0 = none.
+    #[arg(long, value_parser = duration, default_value = "1s", value_name = "TIME")]
+    pub(crate) warm_up: Duration,
+}
+
 /// Members that come and go.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ChangeArgs {
@@ -171,6 +213,8 @@ pub(crate) enum Peer {
     Member,
     /// A member that calls, or answers.
     Caller,
+    /// A member that calls methods, and has them.
+    Invoker,
     /// A member that tells when its view changes.
     Watcher,
     /// Bare sockets.

@@ -6,19 +6,38 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// What is compared: its name among the medians, and whether more is better.
-const COMPARED: [(&str, bool); 8] = [
+const COMPARED: [(&str, bool); 13] = [
     ("msgs_per_s", true),
     ("cpu_us_per_delivery", false),
     ("latency_p50_us", false),
     ("latency_p99_us", false),
     ("peak_mb", false),
     ("cpu_us_per_call", false),
+    ("calls_per_s", true),
+    ("read_p50_us", false),
+    ("read_p99_us", false),
+    ("write_p50_us", false),
+    ("write_p99_us", false),
     ("first_ms", false),
     ("last_ms", false),
 ];
 /// What makes it the same load.
-const LOAD: [&str; 9] =
-    ["bench", "transport", "nodes", "senders", "size", "count", "time_s", "level", "oldest"];
+const LOAD: [&str; 14] = [
+    "bench",
+    "transport",
+    "nodes",
+    "senders",
+    "size",
+    "count",
+    "time_s",
+    "level",
+    "oldest",
+    "clients",
+    "callers",
+    "reads",
+    "copies",
+    "oob",
+];
 
 /// Runs the command.
 pub(super) fn run(before: &Path, after: &Path, tolerance: f64, json: bool) -> Result<u8, Failure> {

@@ -53,7 +53,7 @@ pub(super) fn serve<B: Bare>(
                 let connect = connect.take().ok_or("told twice where the others are")?;
                 bare = Some(connect(&at).map_err(|e| e.to_string())?);
             }
-            Order::Call(_) => {}
+            Order::Call(_) | Order::Mix(_) => {}
             Order::Go(round) => {
                 let bare = bare.as_mut().ok_or("not told where the others are")?;
                 tell(&Report::Done(take_part(index, round, bare)?));

@@ -43,6 +43,29 @@ pub(super) enum Order {
     Go(Round),
     /// Begin to call, or to answer.
     Call(Calls),
+    /// Begin to call methods.
+    Mix(Mix),
+}
+
+/// Calls of methods by the callers of some processes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Mix {
+    /// The first so many processes call.
+    pub(super) clients: usize,
+    /// Callers of each.
+    pub(super) callers: u16,
+    /// Reads among 100 calls.
+    pub(super) reads: u8,
+    /// Members that a write calls.
+    pub(super) copies: usize,
+    /// Bytes of the payload.
+    pub(super) size: usize,
+    /// Out of band.
+    pub(super) oob: bool,
+    /// How long.
+    pub(super) for_ms: u64,
+    /// The deadline of a call.
+    pub(super) timeout_ms: u64,
 }
 
 /// Calls of process 0, one after the other.
@@ -82,7 +105,7 @@ pub(super) enum Report {
 /// One process in one round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Figures {
-    /// Messages received, its own included.
+    /// Messages received, its own included; calls that have ended.
     pub(super) delivered: u64,
     /// Their bytes.
     pub(super) bytes: u64,
@@ -94,6 +117,9 @@ pub(super) struct Figures {
     pub(super) peak_kb: u64,
     /// Sending to receiving, in nanoseconds: value, how often.
     pub(super) latency: Vec<(u64, u64)>,
+    /// The same of calls that write.
+    #[serde(default)]
+    pub(super) writes: Vec<(u64, u64)>,
     /// Messages sent again.
     pub(super) retransmitted: u64,
     /// Datagrams sent.

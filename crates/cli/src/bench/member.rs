@@ -34,7 +34,7 @@ pub(super) async fn run(a: &BenchMemberArgs) -> Result<(), String> {
                 let figures = take_part(a.index, round, &members, &ch, &mut events).await?;
                 tell(&Report::Done(figures));
             }
-            Order::Peers { .. } | Order::Call(_) => {}
+            Order::Peers { .. } | Order::Call(_) | Order::Mix(_) => {}
         }
     }
     let _ = ch.close().await;
@@ -96,7 +96,7 @@ async fn take_part(
         datagrams_sent: now.datagrams_sent - stats.datagrams_sent,
         blocked_ms: (now.blocked_on_credits - stats.blocked_on_credits).as_millis() as u64,
         turns: now.turns - stats.turns,
-        lost: 0,
+        ..Figures::default()
     })
 }
 

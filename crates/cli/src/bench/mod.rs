@@ -2,9 +2,9 @@
 //! of the same machine do in the same run ([`floor_udp`], [`floor_tcp`]).
 //!
 //! The parent starts the processes ([`team`]), lets all begin a round at once, and puts what they
-//! tell together: throughput ([`mcast`], [`result`]), calls and their answers ([`calls`]), members that
-//! come and go ([`changes`]). A process is a member of a group ([`member`], [`caller`], [`watcher`]) or
-//! bare sockets; what they send and tell is in [`load`].
+//! tell together: throughput ([`mcast`], [`result`]), messages and their answers ([`calls`]), calls of methods
+//! ([`rpc`]), members that come and go ([`changes`]). A process is a member of a group ([`member`],
+//! [`caller`], [`invoker`], [`watcher`]) or bare sockets; what they send and tell is in [`load`].
 
 mod caller;
 mod calls;
@@ -13,12 +13,14 @@ mod compare;
 mod floor;
 mod floor_tcp;
 mod floor_udp;
+mod invoker;
 mod load;
 mod machine;
 mod mcast;
 mod member;
 mod process;
 mod result;
+mod rpc;
 mod team;
 mod watcher;
 
@@ -41,6 +43,7 @@ async fn measure(action: &BenchAction, json: bool) -> Result<u8, Failure> {
         BenchAction::Mcast(a) => mcast::run(a, json).await,
         BenchAction::Rtt(a) => calls::run(a, None, json).await,
         BenchAction::Rsvp { calls, level } => calls::run(calls, Some(*level), json).await,
+        BenchAction::Rpc(a) => rpc::run(a, json).await,
         BenchAction::Join(a) => changes::run(a, Change::Join, json).await,
         BenchAction::Crash(a) => changes::run(a, Change::Crash, json).await,
         BenchAction::Compare { before, after, tolerance } => {
@@ -55,6 +58,7 @@ pub(crate) async fn process(a: &BenchMemberArgs) -> Result<u8, Failure> {
     let done = match (a.peer, a.transport) {
         (Peer::Member, _) => member::run(a).await,
         (Peer::Caller, _) => caller::run(a).await,
+        (Peer::Invoker, _) => invoker::run(a).await,
         (Peer::Watcher, _) => watcher::run(a).await,
         (Peer::Floor, Transport::Udp) => floor_udp::run(a).await,
         (Peer::Floor, Transport::Tcp | Transport::Inproc) => floor_tcp::run(a).await,

@@ -65,6 +65,7 @@ impl Process {
         let peer = match shape.peer {
             Peer::Member => "member",
             Peer::Caller => "caller",
+            Peer::Invoker => "invoker",
             Peer::Watcher => "watcher",
             Peer::Floor => "floor",
         };

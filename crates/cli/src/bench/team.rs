@@ -37,7 +37,7 @@ impl Team {
     pub(super) fn new(a: &TeamArgs, peer: Peer) -> Result<Team, Failure> {
         let (sender, reports) = mpsc::channel(1024);
         let what = match peer {
-            Peer::Member | Peer::Caller | Peer::Watcher => "member",
+            Peer::Member | Peer::Caller | Peer::Invoker | Peer::Watcher => "member",
             Peer::Floor => "bare process",
         };
         let shape = shape(a, peer)?;
