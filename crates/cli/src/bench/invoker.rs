@@ -48,6 +48,7 @@ fn dispatcher(ch: &Channel, size: &Arc<AtomicUsize>) -> Dispatcher {
             async move { Ok(Bytes::from(vec![0; size])) }
         })
         .handle_bytes("put", |_, _value| async { Ok(Bytes::new()) })
+        .on_channel_thread()
         .build()
 }
 

@@ -282,7 +282,7 @@ impl Net {
     /// Sends what was collected, as far as the kernel takes it.
     pub(crate) fn flush(&mut self) {
         match &mut self.datagrams {
-            Datagrams::Udp(udp) => udp.flush(&mut self.counters),
+            Datagrams::Udp(udp) => udp.flush(self.poll.registry(), &mut self.counters),
             Datagrams::Hub(port) => port.flush(),
             Datagrams::None => {}
         }

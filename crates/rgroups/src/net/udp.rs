@@ -54,9 +54,19 @@ pub(crate) struct Udp {
     group: Option<SocketAddr>,
     queue: Vec<(SocketAddr, Bytes)>,
     queued: usize,
-    /// The kernel's buffer is full; a readiness event will say when it is not.
-    congested: bool,
+    output: Output,
     slots: Slots,
+}
+
+/// Whether the kernel takes what is sent. Only while it does not, readiness to send is asked for: the
+/// event comes whenever a datagram has left, and would wake the member after each one that it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Free,
+    /// The kernel's buffer is full; an event will say when it is not.
+    Congested,
+    /// That event has come.
+    Freed,
 }
 
 #[derive(Debug)]
@@ -76,16 +86,15 @@ impl Udp {
         let (socket, local) = bind_unicast(plan, &mut accept)?;
         let buffer = plan.mcast_recv_buf;
         let multicast = plan.group.map(|g| bind_multicast(plan.place, g, buffer)).transpose()?;
-        let register = |socket: Socket, token, interest| {
+        let register = |socket: Socket, token| {
             let mut socket = UdpSocket::from_std(socket.into());
             registry
-                .register(&mut socket, token, interest)
+                .register(&mut socket, token, Interest::READABLE)
                 .map_err(|e| BindFailure::new("poll", e))?;
             Ok(Half { socket, readable: true })
         };
-        let unicast = register(socket, UDP_UNICAST, Interest::READABLE | Interest::WRITABLE)?;
-        let multicast =
-            multicast.map(|s| register(s, UDP_MULTICAST, Interest::READABLE)).transpose()?;
+        let unicast = register(socket, UDP_UNICAST)?;
+        let multicast = multicast.map(|s| register(s, UDP_MULTICAST)).transpose()?;
         let udp = Udp {
             unicast,
             multicast,
@@ -94,15 +103,15 @@ impl Udp {
             group: plan.group.map(|g| on_link(plan.place, g)),
             queue: Vec::new(),
             queued: 0,
-            congested: false,
+            output: Output::Free,
             slots: Slots::new(),
         };
         Ok((udp, plan.external.announced(local)))
     }
 
     pub(crate) fn ready(&mut self, multicast: bool, readable: bool, writable: bool) {
-        if writable && !multicast {
-            self.congested = false;
+        if writable && !multicast && self.output == Output::Congested {
+            self.output = Output::Freed;
         }
         let half = if multicast { self.multicast.as_mut() } else { Some(&mut self.unicast) };
         if let (true, Some(half)) = (readable, half) {
@@ -145,10 +154,10 @@ impl Udp {
         }
     }
 
-    pub(crate) fn flush(&mut self, counters: &mut NetCounters) {
+    pub(crate) fn flush(&mut self, registry: &Registry, counters: &mut NetCounters) {
         let mut done = 0;
         let mut retried = false;
-        while done < self.queue.len() && !self.congested {
+        while done < self.queue.len() && self.output != Output::Congested {
             match mmsg::send(&self.unicast.socket, &self.queue[done..]) {
                 Ok(n) => {
                     let sent: usize = self.queue[done..done + n].iter().map(|(_, b)| b.len()).sum();
@@ -157,7 +166,10 @@ impl Udp {
                     done += n;
                     retried = false;
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => self.congested = true,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    self.output = Output::Congested;
+                    self.watch(registry, Interest::READABLE | Interest::WRITABLE, counters);
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // The error of an earlier datagram is reported once, in place of this send.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused && !retried => retried = true,
@@ -170,8 +182,20 @@ impl Udp {
                 }
             }
         }
+        if self.output == Output::Freed {
+            self.output = Output::Free;
+            self.watch(registry, Interest::READABLE, counters);
+        }
         self.queue.drain(..done);
         self.queued = self.queue.iter().map(|(_, b)| b.len()).sum();
+    }
+
+    fn watch(&mut self, registry: &Registry, what: Interest, counters: &mut NetCounters) {
+        if registry.reregister(&mut self.unicast.socket, UDP_UNICAST, what).is_err() {
+            // The next flush simply tries again.
+            self.output = Output::Free;
+            counters.errors += 1;
+        }
     }
 
     pub(crate) fn is_flushed(&self) -> bool {

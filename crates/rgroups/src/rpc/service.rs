@@ -54,7 +54,17 @@ type Outcome = Pin<Box<dyn Future<Output = Result<Reply, String>> + Send>>;
 type BytesHandler = Box<dyn Fn(Caller, Bytes) -> Outcome + Send + Sync>;
 type ValuesHandler = Box<dyn Fn(Caller, Vec<ObjectValue>) -> Outcome + Send + Sync>;
 /// Starts a handler.
-pub(super) type Spawn = Box<dyn Fn(Task) + Send + Sync>;
+type Spawn = Box<dyn Fn(Task) + Send + Sync>;
+
+/// Where handlers run.
+pub(super) enum Place {
+    /// On threads of their own.
+    Threads,
+    /// On the thread of the channel, until they wait for something.
+    Channel,
+    /// On an executor.
+    Elsewhere(Spawn),
+}
 
 pub(super) enum Handler {
     Bytes(BytesHandler),
@@ -113,15 +123,17 @@ fn failed(message: &str) -> CallAnswer {
 impl Service {
     pub(super) fn new(
         handlers: HashMap<MethodName, Handler>,
-        spawn: Option<Spawn>,
+        place: Place,
         threads: usize,
         dispatcher: Weak<Inner>,
     ) -> Self {
         let handlers = handlers.into_iter().map(|(name, h)| (name, Arc::new(h))).collect();
-        let spawn = spawn.unwrap_or_else(|| {
-            let tasks = Tasks::new(threads);
-            Box::new(move |task| tasks.spawn(task))
-        });
+        let tasks = Tasks::new(threads);
+        let spawn: Spawn = match place {
+            Place::Threads => Box::new(move |task| tasks.spawn(task)),
+            Place::Channel => Box::new(move |task| tasks.begin_here(task)),
+            Place::Elsewhere(spawn) => spawn,
+        };
         Self { handlers, spawn, dispatcher }
     }
 

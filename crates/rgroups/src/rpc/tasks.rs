@@ -57,6 +57,13 @@ impl Tasks {
         Self { pool: Arc::new(Pool { queue, ready, most: threads.max(1) }) }
     }
 
+    /// Begins to run the task on this thread, which goes on when it waits for something; when it is
+    /// woken it runs on one of the threads.
+    pub(super) fn begin_here(&self, task: Task) {
+        let (pool, task) = (Arc::clone(&self.pool), Mutex::new(Some(task)));
+        Arc::new(Running { pool, task, queued: AtomicBool::new(false) }).poll();
+    }
+
     /// Runs the task. If no thread can be had at all, it is dropped.
     pub(super) fn spawn(&self, task: Task) {
         let (pool, task) = (Arc::clone(&self.pool), Mutex::new(Some(task)));
@@ -198,6 +205,22 @@ mod tests {
         }
         drop(send);
         assert_eq!(ended.recv_timeout(PATIENCE), Ok(5050));
+    }
+
+    #[test]
+    fn a_task_that_is_begun_here_goes_on_elsewhere_when_it_had_to_wait() {
+        let tasks = Tasks::new(1);
+        let (tell, told) = oneshot::channel::<()>();
+        let (done, ended) = std::sync::mpsc::channel();
+        tasks.begin_here(Box::pin(async move {
+            let _ = done.send(std::thread::current().id());
+            let _ = told.await;
+            let _ = done.send(std::thread::current().id());
+        }));
+        let here = std::thread::current().id();
+        assert_eq!(ended.try_recv(), Ok(here), "it has begun before this goes on");
+        tell.send(()).expect("it waits");
+        assert_ne!(ended.recv_timeout(PATIENCE).expect("it ends"), here);
     }
 
     #[test]
