@@ -305,6 +305,36 @@ fn handlers_can_run_on_an_executor_of_the_program() {
 }
 
 #[test]
+fn handlers_on_the_thread_of_the_channel_run_in_order_and_may_call_others() {
+    let group = members(2);
+    let to = group[1].ch.address();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let a = adder(&group[0]);
+    let _b = Dispatcher::builder(&group[1].ch)
+        .handle("note", move |_: Caller, n: u32| {
+            let thread = std::thread::current().name().map(str::to_owned);
+            noted.lock().expect("nobody panics with it").push((n, thread));
+            async { Ok(()) }
+        })
+        .handle("sum", |who: Caller, pair: (i64, i64)| async move {
+            let rpc = who.dispatcher().expect("it is there");
+            rpc.call::<_, i64>(who.from, "add", pair, options()).await.map_err(|e| e.to_string())
+        })
+        .on_channel_thread()
+        .build();
+    for n in 0..20u32 {
+        assert_eq!(block_on(a.call::<_, ()>(to, "note", n, options())), Ok(()));
+    }
+    let seen = seen.lock().expect("nobody panics with it");
+    assert!(seen.iter().map(|(n, _)| *n).eq(0..20), "{seen:?}");
+    // A channel's thread has its name; those of handlers are called after what they do.
+    let of_channel = |t: &Option<String>| t.as_deref().is_some_and(|t| t != "rgroups handler");
+    assert!(seen.iter().all(|(_, t)| of_channel(t)), "{seen:?}");
+    assert_eq!(block_on(a.call::<_, i64>(to, "sum", (2i64, 3i64), options())), Ok(5));
+}
+
+#[test]
 fn a_member_leaves_when_its_last_handle_is_dropped_although_it_had_handlers() {
     let mut group = members(2);
     let b = deep(&group[1]);

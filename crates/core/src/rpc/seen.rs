@@ -6,12 +6,13 @@
 //! that late is not carried out, and its caller learns of it by its deadline.
 
 use crate::{Uuid, View};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 /// Numbers that are kept of one caller.
 const WINDOW: usize = 8_192;
-/// Former callers of which the last number is kept, in case a merge brings them back.
+/// Former callers of which the last number is kept, in case a merge brings them back: those that left
+/// last.
 const FORMER: usize = 256;
 
 /// The numbers of all callers.
@@ -19,6 +20,8 @@ const FORMER: usize = 256;
 pub(crate) struct Seen {
     callers: BTreeMap<Uuid, Numbers>,
     former: BTreeMap<Uuid, i64>,
+    /// The same members, in the order in which they left.
+    left: VecDeque<Uuid>,
 }
 
 /// The numbers of one caller.
@@ -46,10 +49,13 @@ impl Numbers {
 impl Seen {
     /// Notes request `number` of `caller`; whether it was not there before.
     pub(crate) fn first_time(&mut self, caller: Uuid, number: i64) -> bool {
-        let former = &mut self.former;
-        let numbers = self.callers.entry(caller).or_insert_with(|| {
-            let floor = former.remove(&caller).unwrap_or(0);
-            Numbers { floor, above: BTreeSet::new() }
+        let Self { callers, former, left } = self;
+        let numbers = callers.entry(caller).or_insert_with(|| {
+            let floor = former.remove(&caller);
+            if floor.is_some() {
+                left.retain(|m| *m != caller);
+            }
+            Numbers { floor: floor.unwrap_or(0), above: BTreeSet::new() }
         });
         numbers.first_time(number)
     }
@@ -62,9 +68,12 @@ impl Seen {
             let Some(numbers) = self.callers.remove(&caller) else { continue };
             let highest = numbers.above.last().copied().unwrap_or(0).max(numbers.floor);
             self.former.insert(caller, highest);
+            self.left.push_back(caller);
         }
-        while self.former.len() > FORMER {
-            self.former.pop_first();
+        while self.left.len() > FORMER {
+            if let Some(first) = self.left.pop_front() {
+                self.former.remove(&first);
+            }
         }
     }
 }
@@ -113,5 +122,21 @@ mod tests {
         }
         seen.install(&View::new(1, id(2), [id(2)]));
         assert_eq!((seen.callers.len(), seen.former.len()), (0, FORMER));
+    }
+
+    #[test]
+    fn who_left_first_is_forgotten_first() {
+        let mut seen = Seen::default();
+        let alone = View::new(1, id(1), [id(1)]);
+        // The member that leaves last has the lowest identity; the one that left first is back and
+        // gone once more in between.
+        let rest: Vec<u64> = (100..100 + FORMER as u64 - 1).collect();
+        for caller in [900, 901].into_iter().chain(rest).chain([900, 2]) {
+            assert!(seen.first_time(id(caller), i64::try_from(seen.left.len()).unwrap() + 1));
+            seen.install(&alone);
+        }
+        assert!(!seen.first_time(id(2), 1), "the last one is remembered");
+        assert!(!seen.first_time(id(900), 1), "it counts from when it left last");
+        assert!(seen.first_time(id(901), 1), "one beyond the limit is forgotten");
     }
 }

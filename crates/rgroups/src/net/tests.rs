@@ -114,6 +114,22 @@ fn a_multicast_reaches_others_of_the_group_and_does_not_come_back() {
 }
 
 #[test]
+fn a_datagram_that_has_left_does_not_wake_its_sender() {
+    let (mut a, b) = (udp(None), udp(None));
+    // What the socket says when it is new.
+    a.wait(Some(Duration::ZERO));
+    assert!(a.receive(&mut Vec::new()) || !a.has_input());
+    while a.has_input() {
+        a.receive(&mut Vec::new());
+    }
+    a.apply(datagram(Cast::To(b.bound().transport), "one"));
+    a.flush();
+    let (began, pause) = (Instant::now(), Duration::from_millis(50));
+    a.wait(Some(pause));
+    assert!(began.elapsed() >= pause, "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_datagram_that_is_too_large_is_dropped_and_the_next_one_leaves() {
     let (mut a, mut b) = (udp(None), udp(None));
     let to = Cast::To(b.bound().transport);
