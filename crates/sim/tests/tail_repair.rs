@@ -155,3 +155,10 @@ fn survivors_agree_when_holders_and_deciders_die_as_well() {
         run_all(half, more, |_, _| {});
     }
 }
+
+/// The coordinator excludes one, its view reaches M4 only, and it dies with the next in line: M3 comes
+/// after them, and has never heard of that view.
+#[test]
+fn a_successor_that_missed_a_view_is_followed_by_those_who_have_it() {
+    assert_eq!(run(2753, 2).members, 5);
+}

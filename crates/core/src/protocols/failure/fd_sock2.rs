@@ -222,7 +222,7 @@ impl FdSock2 {
         match step {
             Step::Refused | Step::Closed => {}
             Step::Silent | Step::Stranger | Step::Member => {
-                if step != Step::Member || search.found == Found::Verify {
+                if step != Step::Member || search.found != Found::Watch {
                     cx.net(NetOp::MonitorClose { conn });
                 }
             }
@@ -237,7 +237,9 @@ impl FdSock2 {
             return self.dial(search, cx);
         }
         match (search.found, search.absent) {
-            (Found::Watch, true) => self.lost(search.member, Evidence::NobodyListens, cx),
+            (Found::Watch | Found::Inert, true) => {
+                self.lost(search.member, Evidence::NobodyListens, cx);
+            }
             (Found::Watch, false) => {
                 self.unreachable += 1;
                 let member = search.member;
@@ -245,17 +247,23 @@ impl FdSock2 {
                 self.wait(search.member, self.config.suspect_msg_interval, cx);
             }
             (Found::Verify, true) => cx.raise(Dir::Up, Event::Refuses(search.member)),
-            (Found::Verify, false) => {}
+            (Found::Verify | Found::Inert, false) => {}
         }
     }
 
-    /// There is evidence that the neighbour is gone.
+    /// There is evidence that this member is gone.
     fn lost(&mut self, member: Uuid, why: Evidence, cx: &mut Cx<'_>) {
         let forbearance = self.cleared.get(&member).map(|c| c.believe_until);
+        let watched = self.watch.neighbour() == Some(member);
         if let Some(until) = forbearance.filter(|until| cx.now < *until) {
-            return self.wait(member, until.since(cx.now), cx);
+            if watched {
+                self.wait(member, until.since(cx.now), cx);
+            }
+            return;
         }
-        self.watch = Watch::Nobody;
+        if watched {
+            self.watch = Watch::Nobody;
+        }
         let by = cx.local();
         self.suspects.insert(member, Suspicion { member, by, why });
         self.accused.insert(member);
@@ -292,12 +300,33 @@ impl FdSock2 {
             .filter_map(Address::uuid)
             .filter(|m| *m != local && cx.is_member(*m))
             .collect();
+        let repeated = list.iter().any(|m| self.suspects.contains_key(m));
         for member in list.iter().copied() {
             let hearsay = Suspicion { member, by, why: Evidence::Hearsay };
             self.suspects.entry(member).or_insert(hearsay);
         }
         self.pass_up(&list, cx);
         self.look_right(cx);
+        if repeated {
+            self.look_for_inert(by, cx);
+        }
+    }
+
+    /// A suspicion is repeated, so whoever should have acted on it has not, or its view did not come. It
+    /// may be dead itself, and be so without anybody who watches it: its left neighbour may be dead too,
+    /// or the accuser has a view without it that did not reach this member.
+    fn look_for_inert(&mut self, accuser: Uuid, cx: &mut Cx<'_>) {
+        let group = cx.group();
+        let acting = group.members().iter().find(|m| !self.suspects.contains_key(m)).copied();
+        let Some(acting) = acting.filter(|m| *m != group.local && *m != accuser) else { return };
+        let known = self.searches.iter().any(|s| s.member == acting) || self.is_watched(acting);
+        if !known && !self.leaving {
+            self.search(acting, Found::Inert, cx);
+        }
+    }
+
+    fn is_watched(&self, m: Uuid) -> bool {
+        matches!(self.watch, Watch::Connected { neighbour, .. } if neighbour == m)
     }
 
     /// These are alive after all. Says whether any of them was suspected.
@@ -333,6 +362,7 @@ impl FdSock2 {
             self.searches.iter().map(|s| s.member).filter(|m| !group.is_member(*m)).collect();
         for m in gone {
             self.give_up_search(m, Found::Verify, cx);
+            self.give_up_search(m, Found::Inert, cx);
         }
         if self.accused.is_empty() {
             cx.disarm(REPEAT);

@@ -125,7 +125,7 @@ impl Gms {
         }
     }
 
-    fn announce(&mut self, base: &View, next: &NextView, cx: &mut Cx<'_>) {
+    pub(super) fn announce(&mut self, base: &View, next: &NextView, cx: &mut Cx<'_>) {
         let local = cx.local();
         let number = base.id.id.max(self.highest_id) + 1;
         let view = Arc::new(View::new(number, next.members[0], &next.members[..]));

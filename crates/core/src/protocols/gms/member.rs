@@ -54,12 +54,15 @@ impl Gms {
         if src == cx.local() {
             return self.own_announcement(id);
         }
+        if self.was_missed_here(src, &announced, cx.local()) {
+            return self.announce_above(id.id, cx);
+        }
         if id.id <= current.id.id && !self.takes_the_place_of_waiting(&announced) {
             // Sent again because our acknowledgement is missing.
             if self.view.as_deref().is_some_and(|v| v.id == id) && !msg.is_multicast() {
                 cx.send_down(payload::view_ack(src));
             }
-            return;
+            return self.show_missed_view(src, &announced, cx);
         }
         if !current.contains(src) {
             return cx.drop_from_peer(DropReason::NotAMember, Some(src));
@@ -84,26 +87,6 @@ impl Gms {
             },
         };
         self.take_view(src, view, digest, cx);
-    }
-
-    /// Whether this is the view of the successor of a coordinator that is gone, whose last view waits
-    /// here and never reached the successor: it then has the same number, and nobody who waits with
-    /// the successor will ever install the other. The successor may know before us that the coordinator
-    /// is gone: who is excluded by the first of those that stay is.
-    fn takes_the_place_of_waiting(&self, announced: &Announced) -> bool {
-        let id = announced.id();
-        let Some(waiting) = self.pending.as_ref().map(|p| p.view()) else { return false };
-        let creator = waiting.id.creator;
-        let is_succeeded = || match announced {
-            Announced::Full(view, _) => {
-                let first = waiting.members.iter().find(|m| view.contains(**m));
-                !view.contains(creator) && first == Some(&id.creator)
-            }
-            Announced::Delta(_) => false,
-        };
-        waiting.id.id == id.id
-            && creator != id.creator
-            && (self.requests.goes(creator) || is_succeeded())
     }
 
     /// Whether an ordinary view contains somebody that a view of ours has excluded. It then continues

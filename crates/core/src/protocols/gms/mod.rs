@@ -26,6 +26,7 @@ mod payload;
 mod pending;
 mod requests;
 mod subgroup;
+mod succession;
 mod synchrony;
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,9 @@ pub(super) enum Found {
     Watch,
     /// Nothing: it was only to be seen whether somebody is there.
     Verify,
+    /// Nothing either: it has not acted on a suspicion that is repeated. If it is not there, it is
+    /// suspected as well.
+    Inert,
 }
 
 /// What became of one port.

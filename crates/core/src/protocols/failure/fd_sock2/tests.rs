@@ -248,6 +248,24 @@ fn above(s: &Solo) -> Vec<Uuid> {
     lists.flatten().collect()
 }
 
+/// The member connects to `m`, which answers.
+fn connect(s: &mut Solo, m: u64) -> ConnId {
+    let Some(NetOp::MonitorConnect { conn, to }) = s.stack.poll_net() else {
+        panic!("it connects")
+    };
+    assert_eq!(u64::from(to.port()), 7100 + m);
+    s.stack.receive(s.now, NetEvent::MonitorConnected { conn });
+    assert!(matches!(s.stack.poll_net(), Some(NetOp::MonitorSend { .. })));
+    let header = FdSock2Header {
+        kind: FdSock2Kind::ConnectResponse,
+        members: Vec::new(),
+        cluster: Some(String::from_utf8_lossy(&s.stack.group().cluster).into_owned()),
+        server: Some(id(m).into()),
+    };
+    s.stack.receive(s.now, NetEvent::MonitorFrame { conn, src: id(m), header });
+    conn
+}
+
 /// Answers every attempt to connect with a refusal.
 fn refuse_all(s: &mut Solo) -> Vec<WireMessage> {
     let mut sent = Vec::new();
@@ -366,6 +384,35 @@ fn only_who_would_be_coordinator_passes_a_suspicion_up() {
     assert!(above(&s).is_empty());
     s.arrive(3, suspect(FdSock2Kind::Suspect, &[2]));
     assert_eq!(above(&s), [id(2)]);
+}
+
+/// 1 hears from 4 that 2 is dead. 3 should act, and is dead as well; its left neighbour was 2.
+#[test]
+fn who_does_not_act_on_a_repeated_suspicion_is_looked_for() {
+    let mut s = member(&[2, 3, 1, 4]);
+    connect(&mut s, 4);
+    s.arrive(4, suspect(FdSock2Kind::Suspect, &[2]));
+    assert!(s.stack.poll_net().is_none(), "3 has time to act");
+    s.arrive(4, suspect(FdSock2Kind::Suspect, &[2]));
+    let announced = refuse_all(&mut s);
+    let expected = suspect(FdSock2Kind::Suspect, &[3]);
+    assert!(announced.len() == 1 && announced[0].headers == expected.headers, "{announced:?}");
+    assert_eq!(above(&s), [id(3)]);
+    let mut connected = 0;
+    s.stack.inspect(&mut |_, name, value| connected += u64::from(name == "connected") * value);
+    assert_eq!(connected, 1, "4 is still watched");
+}
+
+#[test]
+fn who_is_there_although_it_does_not_act_is_not_suspected() {
+    let mut s = member(&[2, 3, 1, 4]);
+    connect(&mut s, 4);
+    for _ in 0..3 {
+        s.arrive(4, suspect(FdSock2Kind::Suspect, &[2]));
+    }
+    let conn = connect(&mut s, 3);
+    assert!(matches!(s.stack.poll_net(), Some(NetOp::MonitorClose { conn: c }) if c == conn));
+    assert!(above(&s).is_empty() && s.stack.poll_net().is_none());
 }
 
 #[test]

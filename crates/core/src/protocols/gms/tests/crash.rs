@@ -36,6 +36,33 @@ fn suspicions_of_one_turn_make_one_view_and_one_coordinator() {
     }
 }
 
+/// 3 gets none of the views that 1 makes before it dies, 4 gets all of them.
+#[test]
+fn a_successor_that_missed_the_last_views_of_its_predecessors_makes_one_above_them() {
+    for missed in 1..=3 {
+        let mut c = Cluster::formed(4 + missed);
+        for n in 0..missed {
+            c.kill(5 + n);
+            c.suspect(1, &[5 + n]);
+            c.run_losing(ms(3_000), |_, to, _| to == id(3));
+        }
+        assert_eq!(
+            (c.view(3).members.len(), c.seen_by(4)),
+            (4 + missed as usize, [1, 2, 3, 4].into())
+        );
+        let theirs = c.view(4).id.id;
+        c.kill(1);
+        c.kill(2);
+        let dead: Vec<u64> = [1, 2].into_iter().chain(5..5 + missed).collect();
+        c.suspect(3, &dead);
+        c.settle();
+        let v = c.view(3);
+        assert_eq!((&v.members[..], v.id.creator), (&[id(3), id(4)][..], id(3)));
+        assert!(v.id.id > theirs, "{} above {theirs}", v.id.id);
+        assert_eq!(c.view(4), v);
+    }
+}
+
 #[test]
 fn a_member_behind_one_that_stays_does_not_act() {
     let mut c = Cluster::formed(3);
