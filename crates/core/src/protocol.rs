@@ -96,6 +96,7 @@ pub enum Service {
     Barrier,
     StateTransfer,
     PrimaryViews,
+    TotalOrder,
 }
 
 /// A protocol's static description.

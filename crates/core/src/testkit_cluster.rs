@@ -6,6 +6,7 @@ use crate::protocols::entry::{Entry, EntryConfig};
 use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::rsvp::{Rsvp, RsvpConfig};
+use crate::protocols::sequencer::{Sequencer, SequencerConfig};
 use crate::rpc::Requested;
 use crate::testkit::{Solo, exchange};
 use crate::wire::{Body, Message};
@@ -54,9 +55,30 @@ impl Cluster {
         Self::over(&Vec::new, ids, mfc, ufc, frag_size)
     }
 
+    /// Tagged members 1 to `n` with SEQUENCER above flow control.
+    pub(crate) fn ordered(n: u64, mfc: &MfcConfig, ufc: &UfcConfig, frag_size: u64) -> Self {
+        let sequencer = || -> Vec<Box<dyn Protocol>> {
+            [Box::new(Sequencer::new(SequencerConfig::default())) as Box<dyn Protocol>].into()
+        };
+        let ids = (1..=n).map(tagged).collect();
+        Self::around(&Vec::new, &sequencer, ids, mfc, ufc, frag_size)
+    }
+
     /// With the layers that `below` makes under all others.
     pub(crate) fn over(
         below: &dyn Fn() -> Vec<Box<dyn Protocol>>,
+        ids: Vec<Uuid>,
+        mfc: &MfcConfig,
+        ufc: &UfcConfig,
+        frag_size: u64,
+    ) -> Self {
+        Self::around(below, &Vec::new, ids, mfc, ufc, frag_size)
+    }
+
+    /// As [`Cluster::over`], and with the layers that `middle` makes above flow control.
+    fn around(
+        below: &dyn Fn() -> Vec<Box<dyn Protocol>>,
+        middle: &dyn Fn() -> Vec<Box<dyn Protocol>>,
         ids: Vec<Uuid>,
         mfc: &MfcConfig,
         ufc: &UfcConfig,
@@ -68,7 +90,10 @@ impl Cluster {
             layers.extend([
                 Box::new(FlowControl::new(ufc.clone())) as Box<dyn Protocol>,
                 Box::new(FlowControl::new(mfc.clone())),
-                Box::new(Frag2::new(frag.clone())),
+            ]);
+            layers.extend(middle());
+            layers.extend([
+                Box::new(Frag2::new(frag.clone())) as Box<dyn Protocol>,
                 Box::new(Rsvp::new(RsvpConfig::default())),
                 Box::new(Entry::new(EntryConfig::default())),
             ]);

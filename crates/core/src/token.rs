@@ -44,6 +44,8 @@ pub enum Pool {
     Multicast,
     /// Unicast flow control (UFC).
     Unicast,
+    /// That of the member that has ordered it; SEQUENCER knows whose.
+    Ordered,
 }
 
 /// When a synchronous send counts as received by a member.

@@ -36,6 +36,7 @@ pub(super) fn check(plan: &StackPlan, problems: &mut Vec<PlanProblem>) {
     check_needs(&specs, problems);
     check_flow_control_above_membership(&specs, problems);
     check_state_transfer_above(&specs, problems);
+    check_total_order(&specs, problems);
     check_addresses(plan, problems);
     check_sizes(plan, problems);
     check_times(plan, problems);
@@ -86,7 +87,8 @@ fn may_share(service: Service) -> bool {
         | Service::SyncSends
         | Service::Barrier
         | Service::StateTransfer
-        | Service::PrimaryViews => false,
+        | Service::PrimaryViews
+        | Service::TotalOrder => false,
     }
 }
 
@@ -154,6 +156,23 @@ fn check_state_transfer_above(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
             problems.push(PlanProblem::WrongOrder { protocol, other, below: true });
         }
     }
+}
+
+/// Messages wait for credit where they are forwarded and ordered, so flow control is below; what asks
+/// for acknowledgements, cuts messages and keeps states sees those that are ordered.
+fn check_total_order(specs: &[Spec], problems: &mut Vec<PlanProblem>) {
+    let Some(at) = specs.iter().position(|s| s.provides.contains(&Service::TotalOrder)) else {
+        return;
+    };
+    let protocol = specs[at].name;
+    let mut misplaced = |side: &[Spec], services: &[Service], below| {
+        for s in side.iter().filter(|s| s.provides.iter().any(|p| services.contains(p))) {
+            problems.push(PlanProblem::WrongOrder { protocol, other: s.name, below });
+        }
+    };
+    misplaced(&specs[at..], &[Service::MulticastCredits, Service::UnicastCredits], true);
+    let upper = [Service::Fragmentation, Service::SyncSends, Service::StateTransfer];
+    misplaced(&specs[..at], &upper, false);
 }
 
 /// A member's own address is told to the others, so it must be one that they can reach, and all

@@ -24,6 +24,7 @@ use crate::protocols::reliable::{
     Unicast4Config,
 };
 use crate::protocols::rsvp::{Rsvp, RsvpConfig};
+use crate::protocols::sequencer::{Sequencer, SequencerConfig};
 use crate::protocols::stable::{Stable, StableConfig};
 use crate::protocols::state::{StateConfig, StateSockConfig, StateTransfer, StateTransferConfig};
 use crate::protocols::transport::{
@@ -139,6 +140,7 @@ protocols! {
     Primary(PrimaryConfig) => Primary,
     Mfc(MfcConfig) => FlowControl,
     Ufc(UfcConfig) => FlowControl,
+    Sequencer(SequencerConfig) => Sequencer,
     Frag2(Frag2Config) => Frag2,
     Rsvp(RsvpConfig) => Rsvp,
     StateTransfer(StateTransferConfig) => StateTransfer,

@@ -207,6 +207,7 @@ fn words(service: Service) -> String {
         Service::Barrier => "a barrier",
         Service::StateTransfer => "state transfer",
         Service::PrimaryViews => "agreement on primary views",
+        Service::TotalOrder => "total order of multicasts",
         // Services that are added before they have words here.
         #[allow(unreachable_patterns)]
         other => return format!("{other:?}"),

@@ -73,7 +73,7 @@ impl Protocol for FlowControl {
     fn spec(&self) -> Spec {
         let (name, traffic, provides): (_, _, &'static [Service]) = match self.pool {
             Pool::Unicast => ("UFC", Traffic::Unicast, &[Service::UnicastCredits]),
-            Pool::Multicast | Pool::Exempt => {
+            Pool::Multicast | Pool::Exempt | Pool::Ordered => {
                 ("MFC", Traffic::Multicast, &[Service::MulticastCredits])
             }
         };
@@ -235,7 +235,7 @@ impl FlowControl {
         let settings = config.into();
         let id = match settings.pool {
             Pool::Unicast => ProtId::UFC,
-            Pool::Multicast | Pool::Exempt => ProtId::MFC,
+            Pool::Multicast | Pool::Exempt | Pool::Ordered => ProtId::MFC,
         };
         Self {
             pool: settings.pool,
@@ -398,7 +398,7 @@ impl FlowControl {
     pub(super) fn line_of(&self, m: Uuid) -> Option<Uuid> {
         match self.pool {
             Pool::Unicast => Some(m),
-            Pool::Multicast | Pool::Exempt => None,
+            Pool::Multicast | Pool::Exempt | Pool::Ordered => None,
         }
     }
 

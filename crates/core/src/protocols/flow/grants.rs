@@ -132,7 +132,7 @@ impl FlowControl {
             Pool::Unicast => windows(cx)
                 .find(|w| w.peer == m && w.kind == WindowKind::UnicastSend)
                 .map_or(0, |w| w.bytes),
-            Pool::Multicast | Pool::Exempt => 0,
+            Pool::Multicast | Pool::Exempt | Pool::Ordered => 0,
         };
         Some(used.saturating_sub(open))
     }
@@ -206,8 +206,8 @@ impl FlowControl {
     /// message would wait for ever.
     fn may_arrive(&self, from: Uuid, cx: &Cx<'_>) -> bool {
         let kind = match self.pool {
-            Pool::Multicast | Pool::Exempt if multicasts_wait(cx) => return true,
-            Pool::Multicast | Pool::Exempt => WindowKind::Multicast,
+            Pool::Multicast | Pool::Exempt | Pool::Ordered if multicasts_wait(cx) => return true,
+            Pool::Multicast | Pool::Exempt | Pool::Ordered => WindowKind::Multicast,
             Pool::Unicast => WindowKind::UnicastReceive,
         };
         windows(cx).any(|w| w.peer == from && w.kind == kind && w.known > w.delivered)

@@ -1,7 +1,7 @@
 //! A message that was cut is refused or sent whole: when its first fragment is refused, the others,
 //! which follow at once, go the same way.
 
-use crate::wire::{Header, ProtId};
+use crate::wire::{self, Header, ProtId};
 use crate::{Cx, Message, SendRefusal};
 
 /// The message that was refused last, as long as fragments of it may follow.
@@ -28,7 +28,7 @@ impl RefusedWhole {
 }
 
 /// The number of the message that `msg` is a fragment of, and which fragment it is.
-pub(crate) fn fragment_of(msg: &Message) -> Option<(i64, i32)> {
+pub(crate) fn fragment_of(msg: &wire::Message) -> Option<(i64, i32)> {
     [ProtId::FRAG2, ProtId::FRAG3, ProtId::FRAG4].into_iter().find_map(|id| {
         match msg.headers.get(id)? {
             Header::Frag(f) => Some((f.id, f.frag)),
