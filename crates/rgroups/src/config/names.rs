@@ -103,7 +103,6 @@ const OTHERS: [(&str, Option<&str>); 68] = [
     ("REVERSE2", None),
     ("S3_PING", None),
     ("SASL", None),
-    ("SEQUENCER", None),
     ("SEQUENCER2", None),
     ("SERIALIZE", None),
     ("SIZE", None),

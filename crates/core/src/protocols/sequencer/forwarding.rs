@@ -79,6 +79,12 @@ impl Own {
         self.waiting_bytes
     }
 
+    /// Bytes and messages that may still wait.
+    pub(super) fn free(&self) -> (u64, u64) {
+        let messages = MOST_WAITING.saturating_sub(self.waiting()) as u64;
+        (MOST_WAITING_BYTES.saturating_sub(self.waiting_bytes), messages)
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.waiting() >= MOST_WAITING || self.waiting_bytes >= MOST_WAITING_BYTES
     }
@@ -246,7 +252,7 @@ impl Sequencer {
     }
 
     fn limited_by(&self, bytes: usize, cx: &Cx<'_>) -> Vec<Uuid> {
-        let limits = super::room(self.next_hop(cx.local()), bytes, cx).map(|r| r.limited_by);
+        let limits = super::room_below(self.next_hop(cx.local()), bytes, cx).map(|r| r.limited_by);
         limits.filter(|l| !l.is_empty()).unwrap_or_else(|| self.sequencer().into_iter().collect())
     }
 

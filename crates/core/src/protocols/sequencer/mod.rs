@@ -32,6 +32,7 @@ use crate::{
     SendRefusal, Service, Spec, TimerKey, Traffic, Uuid, View,
 };
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 use delivering::Delivering;
 use forwarding::{Own, Pace};
@@ -88,6 +89,8 @@ pub struct Sequencer {
 struct InLine {
     key: u64,
     what: Waits,
+    /// Who had no room for it.
+    by: Vec<Uuid>,
 }
 
 /// What waits there.
@@ -167,6 +170,24 @@ impl Sequencer {
         }
     }
 
+    /// What is free here for messages of the application.
+    fn room(&self) -> Room {
+        let immediate = self.in_line.is_none() && self.own.waiting() == 0;
+        let (free_bytes, free_messages) = self.own.free();
+        Room {
+            line_open: !self.own.is_full(),
+            immediate,
+            credit: if immediate { free_bytes } else { 0 },
+            free_bytes,
+            free_messages,
+            limited_by: match &self.in_line {
+                Some(line) => line.by.clone(),
+                None if immediate => Vec::new(),
+                None => self.sequencer().into_iter().collect(),
+            },
+        }
+    }
+
     /// Sends `m` into the line of flow control.
     fn send_into_line(&mut self, mut m: Message, what: Waits, cx: &mut Cx<'_>) {
         let key = self.next_key;
@@ -175,8 +196,10 @@ impl Sequencer {
             Waits::Own => self.own.next_call(),
             Waits::Forwarded(_) | Waits::Nothing => None,
         };
+        let dest = m.dest.as_ref().and_then(wire::Address::uuid);
+        let by = room_below(dest, m.length(), cx).map(|r| r.limited_by).unwrap_or_default();
         m.token = Some(cx.own_token_for(key, op));
-        self.in_line = Some(InLine { key, what });
+        self.in_line = Some(InLine { key, what, by });
         cx.send_down(m);
     }
 
@@ -221,7 +244,7 @@ fn is_outside(m: &wire::Message) -> bool {
 }
 
 /// What flow control below says; without it there is room for everything.
-fn room(dest: Option<Uuid>, bytes: usize, cx: &Cx<'_>) -> Option<Room> {
+fn room_below(dest: Option<Uuid>, bytes: usize, cx: &Cx<'_>) -> Option<Room> {
     match cx.ask_below(&Query::Room { dest, oob: false, bytes }) {
         Some(Answer::Room(room)) => Some(room),
         _ => None,
@@ -246,7 +269,7 @@ impl Budget {
     /// Whether a message of so many bytes is admitted at once. Nothing goes down before this layer
     /// returns, so what it sends is counted here.
     fn admits(&mut self, bytes: usize, cx: &Cx<'_>) -> bool {
-        let left = self.left.get_or_insert_with(|| match room(self.dest, bytes, cx) {
+        let left = self.left.get_or_insert_with(|| match room_below(self.dest, bytes, cx) {
             Some(room) if room.immediate => room.credit,
             Some(_) => 0,
             None => u64::MAX,
@@ -354,9 +377,8 @@ impl Protocol for Sequencer {
 
     fn answer(&self, q: &Query, _group: &Group) -> Option<Answer> {
         match q {
-            Query::Room { dest: None, oob: false, .. } if self.own.is_full() => {
-                let limited_by = self.sequencer().into_iter().collect();
-                Some(Answer::Room(Room { limited_by, ..Room::default() }))
+            Query::Room { dest: None, oob: false, .. } if self.view.is_some() => {
+                Some(Answer::Room(self.room()))
             }
             _ => None,
         }

@@ -10,7 +10,7 @@ use crate::testkit::{Solo, exchange};
 use crate::testkit_cluster::tagged;
 use crate::wire::{Body, Message as Wire};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::string::String;
 
 /// A member with nothing but SEQUENCER.
 fn member(n: u64, local: Uuid) -> Solo {
@@ -69,5 +69,3 @@ fn gauge(m: &Solo, name: &str) -> u64 {
 fn none(_: Uuid, _: Uuid, _: &Wire) -> bool {
     false
 }
-
-use alloc::string::String;
