@@ -280,6 +280,7 @@ fn pool_name(pool: Pool) -> &'static str {
         Pool::Exempt => "exempt",
         Pool::Multicast => "multicast",
         Pool::Unicast => "unicast",
+        Pool::Ordered => "ordered",
     }
 }
 

@@ -94,6 +94,7 @@ fn conditions() -> Conditions {
         loss: 0.0,
         duplication: false,
         flow_control: true,
+        ordered: false,
         windows: None,
         bounds: None,
     }

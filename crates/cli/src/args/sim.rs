@@ -123,6 +123,9 @@ pub(crate) struct SimShape {
     /// Views are installed by all members together (docs/view-synchrony.md).
     #[arg(long)]
     pub(crate) vsync: bool,
+    /// Multicasts are in total order (docs/total-order.md).
+    #[arg(long)]
+    pub(crate) order: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

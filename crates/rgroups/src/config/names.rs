@@ -49,7 +49,7 @@ const PASSIVE: [(&str, &str); 3] = [
 ];
 
 /// The other protocols of JGroups, and what serves the same purpose here.
-const OTHERS: [(&str, Option<&str>); 68] = [
+const OTHERS: [(&str, Option<&str>); 67] = [
     ("ASYM_ENCRYPT", None),
     ("AUTH", None),
     ("AZURE_PING", None),

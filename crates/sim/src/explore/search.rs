@@ -244,6 +244,7 @@ fn conditions() -> Conditions {
         loss: 0.0,
         duplication: false,
         flow_control: false,
+        ordered: false,
         windows: None,
         bounds: None,
     }

@@ -1,5 +1,5 @@
 //! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
-//! the invariants are those of the documentation: A views, B convergence, C delivery, E credits,
+//! the invariants are those of the documentation: A views, B convergence, C delivery, D order, E credits,
 //! F memory, G stability, H synchronous sends, P primary views, O the simulator itself). None knows how a protocol works inside.
 //!
 #![doc = include_str!("invariants.md")]
@@ -11,6 +11,7 @@ pub mod credits;
 pub mod delivery;
 mod faults;
 pub mod memory;
+pub mod order;
 pub mod primary;
 pub mod roles;
 pub mod stability;
@@ -70,6 +71,8 @@ pub struct Conditions {
     pub duplication: bool,
     /// There is flow control.
     pub flow_control: bool,
+    /// Multicasts are in total order.
+    pub ordered: bool,
     /// The windows that bound what is on its way, in the stack that has them.
     pub windows: Option<Windows>,
     /// How long things may take; `None`: no promise has a time.
@@ -98,6 +101,9 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     found.extend(delivery::check(h, c));
     found.extend(tails::check(h));
     found.extend(synchrony::check(h, c));
+    if c.ordered {
+        found.extend(order::check(h));
+    }
     found.extend(wire::check(h, c));
     if c.flow_control {
         found.extend(credits::check(h, c));
@@ -173,6 +179,7 @@ pub(crate) mod made {
             loss: 0.0,
             duplication: false,
             flow_control: true,
+            ordered: false,
             windows: None,
             bounds: Some(Bounds {
                 one_way: Duration::from_millis(1),

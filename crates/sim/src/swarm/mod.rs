@@ -136,6 +136,8 @@ pub struct Task {
     pub primary: bool,
     /// The members have `GMS.view_synchrony`.
     pub vsync: bool,
+    /// The stack has SEQUENCER.
+    pub order: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -151,12 +153,13 @@ impl Task {
             sends: false,
             primary: false,
             vsync: false,
+            order: false,
             mutant: None,
         }
     }
 
     /// All that a swarm has: every profile as it is, and those in which it matters most with
-    /// synchronous sends, with PRIMARY, with view synchrony, and with windows in place of credits.
+    /// synchronous sends, with PRIMARY, with view synchrony, with total order, and with windows in place of credits.
     #[must_use]
     pub fn all(members: usize) -> Vec<Task> {
         let of = |profile| Task::new(profile, members);
@@ -168,6 +171,7 @@ impl Task {
             .chain(sends.map(|p| Task { sends: true, ..of(p) }))
             .chain(changes.map(|p| Task { primary: true, ..of(p) }))
             .chain(changes.map(|p| Task { vsync: true, ..of(p) }))
+            .chain(changes.map(|p| Task { order: true, ..of(p) }))
             .chain(windows.map(|p| Task { stack: Stack::Windows, ..of(p) }))
             .collect()
     }
@@ -183,9 +187,10 @@ impl Task {
         let sends = if self.sends { " --sends" } else { "" };
         let primary = if self.primary { " --primary" } else { "" };
         let vsync = if self.vsync { " --vsync" } else { "" };
+        let order = if self.order { " --order" } else { "" };
         let (profile, members) = (self.profile, self.members);
         format!(
-            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{mutant}"
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{mutant}"
         )
     }
 }

@@ -11,6 +11,7 @@ use crate::network::Link;
 use crate::oracle::bounds::Bounds;
 use crate::oracle::{self, Conditions, Violation, twins};
 use rgroups_core::protocols::primary::PrimaryConfig;
+use rgroups_core::protocols::sequencer::SequencerConfig;
 use rgroups_core::{Duration, Uuid};
 use std::collections::BTreeSet;
 
@@ -123,7 +124,8 @@ fn conditions(c: &Configuration) -> Conditions {
         calm: matches!(c.task.profile, Profile::Lan),
         loss: c.link.loss,
         duplication: c.link.duplication > 0.0,
-        flow_control: c.tuning.windows.is_none(),
+        flow_control: c.tuning.windows.is_none() && !c.task.order,
+        ordered: c.task.order,
         windows: c.tuning.windows.clone(),
         bounds: Some(bounds(c)),
     }
@@ -178,6 +180,9 @@ impl Run {
             plan = plan
                 .insert_above("GMS", PrimaryConfig::default())
                 .with("PRIMARY", "quorum", &quorum);
+        }
+        if c.task.order {
+            plan = plan.insert_below("FRAG2", SequencerConfig::default());
         }
         if c.task.vsync {
             plan = plan.with("GMS", "view_synchrony", "true");

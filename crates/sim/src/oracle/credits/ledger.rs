@@ -77,7 +77,7 @@ impl<'a> Ledger<'a> {
             match pool {
                 Pool::Unicast => m.names(receiver),
                 Pool::Multicast => m.to.is_none() && (m.loopback || !to_self),
-                Pool::Exempt => false,
+                Pool::Exempt | Pool::Ordered => false,
             }
         })
     }

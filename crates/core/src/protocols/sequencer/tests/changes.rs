@@ -104,8 +104,8 @@ fn what_waits_for_a_view_goes_up_after_the_view() {
 fn a_sequencer_of_before_a_merge_orders_nothing_any_more() {
     let mut g: Vec<Solo> = (1..=4).map(|i| member(i, tagged(i))).collect();
     let (left, right) = (view(1, &[1, 2]), view(1, &[3, 4]));
-    for i in 0..4 {
-        g[i].install(Arc::clone(if i < 2 { &left } else { &right }));
+    for (i, m) in g.iter_mut().enumerate() {
+        m.install(Arc::clone(if i < 2 { &left } else { &right }));
     }
     // 4 has forwarded to 3, which does not hear it before the merge.
     cast(&mut g[3], "d1");
