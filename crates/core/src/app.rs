@@ -1,5 +1,6 @@
 //! The upper boundary of a stack: what the application asks, and what it is told.
 
+use crate::protocols::counter::{CounterCall, CounterFailure};
 use crate::rpc::{Call, CallAnswer, CallOutcome, Requested};
 use crate::{
     Consumed, Message, OpId, Primacy, Suspicion, SyncLevel, Time, Uuid, View, ViewId, wire,
@@ -37,6 +38,8 @@ pub enum Command {
         /// What is answered.
         answer: CallAnswer,
     },
+    /// Do something with a counter. Answered with [`SendResult::Counted`].
+    Counter(CounterCall),
     /// Wait until everybody has delivered all multicasts that anybody had sent before this call.
     /// Answered with [`SendResult::Synced`].
     Flush {
@@ -411,6 +414,8 @@ pub enum SendResult {
     Synced(SyncOutcome),
     /// A call of a method ended.
     Called(CallOutcome),
+    /// Something was asked of a counter.
+    Counted(Result<i64, CounterFailure>),
     /// It was not sent.
     Refused(SendRefusal),
 }

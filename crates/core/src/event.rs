@@ -2,6 +2,8 @@
 //! answered at once by `&self`).
 
 use crate::app::{AnswerState, FetchState, TakeState};
+use crate::protocol::Service;
+use crate::protocols::counter::CounterCall;
 use crate::wire::PingData;
 use crate::{Digest, OpId, Pool, Suspicion, Uuid, View, ViewId};
 use alloc::collections::BTreeSet;
@@ -187,6 +189,8 @@ pub enum Event {
     AskedForStable(Uuid),
     /// Up and down, from GMS: this member has asked to leave.
     Leaves(Uuid),
+    /// Down, from the entry layer to COUNTER: something is asked of a counter.
+    Counter(CounterCall),
     /// Up, from PRIMARY: what is said of the installed view has changed.
     Primary(crate::Primacy),
 }
@@ -302,6 +306,8 @@ pub enum Query {
     /// How long may a send of this pool wait for credit before it fails? (flow control, if calls are
     /// to fail at all)
     SendPatience(Pool),
+    /// Does the stack have this? (layers that the application calls)
+    Offers(Service),
     /// For whom does the agreement wait, whether the view is primary? (PRIMARY)
     PrimaryAwaits,
 }
@@ -345,7 +351,7 @@ pub enum Answer {
     },
     /// To `DeliveredUpTo`.
     Number(i64),
-    /// To `HeldForView` and `MulticastsWait`.
+    /// To `HeldForView`, `MulticastsWait` and `Offers`.
     Held(bool),
 }
 

@@ -41,11 +41,13 @@ pub enum Mutant {
     SuspicionUnverified,
     /// PRIMARY calls any view primary to which all its members agree.
     MinorityIsPrimary,
+    /// COUNTER answers before its backups have what it says.
+    AnsweredBeforeBackup,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 16] = [
+    pub const ALL: [Mutant; 17] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -62,6 +64,7 @@ impl Mutant {
         Mutant::SuspicionKept,
         Mutant::SuspicionUnverified,
         Mutant::MinorityIsPrimary,
+        Mutant::AnsweredBeforeBackup,
     ];
 
     /// Its name on command lines.
@@ -84,6 +87,7 @@ impl Mutant {
             Mutant::SuspicionKept => "suspicion-kept",
             Mutant::SuspicionUnverified => "suspicion-unverified",
             Mutant::MinorityIsPrimary => "minority-is-primary",
+            Mutant::AnsweredBeforeBackup => "answered-before-backup",
         }
     }
 

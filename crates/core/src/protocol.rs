@@ -97,6 +97,7 @@ pub enum Service {
     StateTransfer,
     PrimaryViews,
     TotalOrder,
+    Counters,
 }
 
 /// A protocol's static description.
@@ -329,6 +330,12 @@ impl Cx<'_> {
     pub(crate) fn resolve_call(&mut self, token: SendToken, outcome: crate::rpc::CallOutcome) {
         self.inner.tokens_resolved += 1;
         self.answer_call(token.key, SendResult::Called(outcome), Ok(()));
+    }
+
+    /// Resolves a token of the application with what a layer did for it.
+    pub(crate) fn resolve_service(&mut self, token: SendToken, result: SendResult) {
+        self.inner.tokens_resolved += 1;
+        self.answer_call(token.key, result, Ok(()));
     }
 
     /// A call of the application for a state ended.

@@ -93,6 +93,15 @@ pub fn synchronizes(m: Uuid) -> bool {
     capabilities(m) & VIEW_SYNCHRONY != 0
 }
 
+/// Has COUNTER: acknowledges what it is told as a backup, and remembers requests.
+pub const COUNTS: u8 = 64;
+
+/// Whether `m` acknowledges changes of counters, and remembers requests.
+#[must_use]
+pub fn counts(m: Uuid) -> bool {
+    capabilities(m) & COUNTS != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

@@ -4,8 +4,8 @@
 
 use crate::tcp::{StreamDecoder, StreamItem};
 use crate::{
-    Decode, Decoded, Encode, Exception, Frame, Header, JoinRsp, Message, MethodCall, PingData,
-    ProtId, Reader, StablePayload, Value, View, ViewDigest,
+    CounterPayload, Decode, Decoded, Encode, Exception, Frame, Header, JoinRsp, Message,
+    MethodCall, PingData, ProtId, Reader, StablePayload, Value, View, ViewDigest,
 };
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -50,6 +50,7 @@ pub fn payload(data: &[u8]) {
     stable::<Message>(&data);
     stable::<StablePayload>(&data);
     stable::<MethodCall>(&data);
+    stable::<CounterPayload>(&data);
     let _ = crate::throwable::read(&data);
     if let Ok(value) = Value::decode_buffer(data.clone()) {
         let mut out = Vec::new();

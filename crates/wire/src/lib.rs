@@ -13,6 +13,7 @@ extern crate std;
 pub mod address;
 pub mod address_codec;
 pub mod changes;
+pub mod counter;
 pub mod digest;
 pub mod error;
 pub mod exception;
@@ -46,6 +47,7 @@ pub mod writer;
 
 pub use address::{Address, IpAddress, Uuid};
 pub use changes::Changes;
+pub use counter::{CounterAsk, CounterOwner, CounterPayload, NamedCounter};
 pub use digest::{Digest, RefDigest, SeqnoList, SeqnoPair};
 pub use error::{DecodeError, DecodeErrorKind};
 pub use exception::Exception;

@@ -88,7 +88,8 @@ fn may_share(service: Service) -> bool {
         | Service::Barrier
         | Service::StateTransfer
         | Service::PrimaryViews
-        | Service::TotalOrder => false,
+        | Service::TotalOrder
+        | Service::Counters => false,
     }
 }
 

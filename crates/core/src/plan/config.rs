@@ -3,6 +3,7 @@
 use crate::Protocol;
 use crate::attributes::Attributes;
 use crate::protocols::barrier::{Barrier, BarrierConfig};
+use crate::protocols::counter::{Counter, CounterConfig};
 use crate::protocols::discovery::{
     Discovery, LocalPingConfig, MpingConfig, PingConfig, TcpPingConfig,
 };
@@ -146,6 +147,7 @@ protocols! {
     StateTransfer(StateTransferConfig) => StateTransfer,
     State(StateConfig) => StateTransfer,
     StateSock(StateSockConfig) => StateTransfer,
+    Counter(CounterConfig) => Counter,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,
     Drop(DropConfig) => Drop,

@@ -85,6 +85,7 @@ impl StackPlan {
             ProtocolConfig::Stable(_) => tag::REFERENCE_DIGESTS,
             ProtocolConfig::Rsvp(_) => tag::FLUSH,
             ProtocolConfig::Primary(_) => tag::PRIMARY,
+            ProtocolConfig::Counter(_) => tag::COUNTS,
             ProtocolConfig::VerifySuspect2(_) | ProtocolConfig::VerifySuspect(_) => tag::VERIFIES,
             _ => 0,
         };

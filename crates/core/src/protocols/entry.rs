@@ -6,6 +6,7 @@
 //! (DECISIONS 11, 12). Without flow control nothing ever waits here.
 
 mod rpc;
+mod services;
 
 use crate::app::{self, StateEnd, StateFailure, SyncRequest};
 use crate::event::Room;
@@ -403,6 +404,7 @@ impl Protocol for Entry {
             Command::FetchState(call) => self.fetch_state(call, cx),
             Command::Flush { op, timeout } => self.flush(op, timeout, cx),
             Command::Call(call) => self.call(*call, cx),
+            Command::Counter(call) => self.counter(call, cx),
             Command::AnswerRequest { request, answer } => self.answer_request(request, answer, cx),
             Command::AnswerState(answer) => {
                 if let Some(op) = answer.op {

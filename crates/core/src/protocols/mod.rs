@@ -4,6 +4,7 @@
 //! SEQUENCER is below FRAG2.
 
 pub mod barrier;
+pub mod counter;
 pub mod discovery;
 pub mod entry;
 pub mod failure;

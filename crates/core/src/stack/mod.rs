@@ -155,6 +155,7 @@ impl Stack {
             | Command::AnswerState(_)
             | Command::TakeState(_)
             | Command::Call(_)
+            | Command::Counter(_)
             | Command::AnswerRequest { .. }) => self.work.push(Work::Command(cmd)),
         }
         self.run(now);

@@ -8,9 +8,9 @@ use rgroups_wire::address_codec::{
 };
 use rgroups_wire::tcp::{FdSock2Frame, GRACEFUL_CLOSE, Handshake};
 use rgroups_wire::{
-    Decode, DecodeErrorKind, Decoded, DeltaView, Digest, Encode, Exception, Frame, Header, JoinRsp,
-    MergeId, Message, MethodCall, PingData, ProtId, Reader, RefDigest, SeqnoList, StablePayload,
-    Value, Version, View, ViewDigest, ViewId, WriteExt, Writer, mping,
+    CounterPayload, Decode, DecodeErrorKind, Decoded, DeltaView, Digest, Encode, Exception, Frame,
+    Header, JoinRsp, MergeId, Message, MethodCall, PingData, ProtId, Reader, RefDigest, SeqnoList,
+    StablePayload, Value, Version, View, ViewDigest, ViewId, WriteExt, Writer, mping,
 };
 use serde_json::Value as Json;
 use std::fmt::Debug;
@@ -109,6 +109,7 @@ pub fn recode(kind: &str, bytes: &Bytes) -> Option<Decoded<Recoded>> {
         "header" => {
             note(decode_header(&mut r), |(prot, header)| encode_header(prot, &header, &mut w))
         }
+        "counter" => again::<CounterPayload>(&mut r, &mut w),
         "pingdata" => again::<PingData>(&mut r, &mut w),
         "pingdata_list" => {
             note(PingData::decode_list(&mut r), |v| PingData::encode_list(&v, &mut w))

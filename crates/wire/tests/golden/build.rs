@@ -6,8 +6,9 @@ use rgroups_wire::exception::Exception;
 use rgroups_wire::header::{FdSock2Header, FdSock2Kind};
 use rgroups_wire::tcp::{FdSock2Frame, Handshake, encode_graceful_close};
 use rgroups_wire::{
-    Address, DeltaView, DigestKind, Encode, JoinRsp, MergeId, Object, PingData, SeqnoList,
-    SeqnoPair, Value, Version, ViewDigest, ViewKind, WriteExt, Writer,
+    Address, CounterAsk, CounterOwner, CounterPayload, DeltaView, DigestKind, Encode, JoinRsp,
+    MergeId, NamedCounter, Object, PingData, SeqnoList, SeqnoPair, Value, Version, ViewDigest,
+    ViewKind, WriteExt, Writer,
 };
 use serde_json::Value as Json;
 use std::fmt::Debug;
@@ -73,6 +74,7 @@ pub(crate) fn built(v: &Vector) -> Option<Built> {
             Exception::encode_nullable(v.as_ref(), &mut w);
         }),
         "header" => note(headers::header(f)?, |(prot, h)| encode_header(prot, &h, &mut w)),
+        "counter" => put(counter(f)?, &mut w),
         "pingdata" => put(ping_data(f), &mut w),
         "joinrsp" => put(join_rsp(f), &mut w),
         "gms_view_digest" => put(view_digest(f)?, &mut w),
@@ -164,6 +166,32 @@ fn exception(name: &str, f: &Json) -> Option<Option<Exception>> {
         cause: Some(Box::new(cause)),
         ..Exception::default()
     }))
+}
+
+/// Lists have only their names among the fields, and the rest lacks a field or two.
+fn counter(f: &Json) -> Option<CounterPayload> {
+    let owner = || CounterOwner { member: addr(&f["owner"]), request: int(&f["owner_id"]) };
+    let (value, version) = (|| int(&f["value"]), || int(&f["version"]));
+    let ask = match (int(&f["kind"]), int(&f["type"])) {
+        (1, 0) => CounterAsk::GetOrCreate(value()),
+        (1, 2) => CounterAsk::Set(value()),
+        (1, 3) => {
+            CounterAsk::CompareAndSet { expected: int(&f["expected"]), update: int(&f["update"]) }
+        }
+        (1, 4) => CounterAsk::AddAndGet(value()),
+        (1, 5) => {
+            let (name, value, version) = (text(&f["name"])?, value(), version());
+            return Some(CounterPayload::Update(NamedCounter { name, value, version }));
+        }
+        (1, 7) => return Some(CounterPayload::ResendPending),
+        (2, 0) => {
+            let (owner, value, version) = (owner(), value(), version());
+            return Some(CounterPayload::Value { owner, value, version });
+        }
+        _ => return None,
+    };
+    let owned = f.get("owner").is_some();
+    owned.then(|| CounterPayload::Ask { owner: owner(), name: text(&f["name"]).unwrap(), ask })
 }
 
 fn ping_data(f: &Json) -> PingData {
