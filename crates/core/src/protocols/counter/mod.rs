@@ -258,10 +258,8 @@ impl Protocol for Counter {
                 self.settle_own(cx);
                 return Flow::Stop;
             }
-            (Dir::Down, Event::Withdraw { op, .. }) => {
-                if self.asking.withdraw(*op, cx) {
-                    return Flow::Stop;
-                }
+            (Dir::Down, Event::Withdraw { op, .. }) if self.asking.withdraw(*op, cx) => {
+                return Flow::Stop;
             }
             (Dir::Down, Event::Disconnect) => self.asking.close(cx),
             (Dir::Up, Event::View(view)) => self.install(view, cx),
