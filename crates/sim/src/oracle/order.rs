@@ -96,7 +96,7 @@ mod tests {
             order.into_iter().for_each(|m| deliver(&mut h, life, m));
         }
         let found = check(&h);
-        assert_eq!(names(&found), ["D1", "D1"], "C beside A and B");
+        assert_eq!((names(&found), found.len()), (["D1"].into(), 2), "C beside A and B");
     }
 
     #[test]
