@@ -227,7 +227,8 @@ impl Sequencer {
             cx.drop_from_peer(DropReason::NotAMember, Some(sender));
             return settle(src, receipt, cx);
         }
-        if !self.delivering.seen.note(sender, seqno) {
+        let awaited = returned.as_ref().is_none_or(|r| r.awaited);
+        if !awaited || !self.delivering.seen.note(sender, seqno) {
             self.counters.duplicates += 1;
             return settle(src, receipt, cx);
         }

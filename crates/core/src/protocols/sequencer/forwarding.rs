@@ -60,6 +60,8 @@ impl Pace {
 /// What came back.
 #[derive(Debug, Default)]
 pub(super) struct Returned {
+    /// It was awaited. Else it has come back before, or its sender has multicast it itself since.
+    pub(super) awaited: bool,
     /// The sender did not want its own copy.
     pub(super) unwanted: bool,
     /// So many messages before it will not come back.
@@ -309,8 +311,7 @@ impl Sequencer {
         {
             line.what = Waits::Nothing;
         }
-        self.own.take(seqno, cx);
-        returned
+        Returned { awaited: self.own.take(seqno, cx), ..returned }
     }
 
     /// Takes a call's message back while it waits here.

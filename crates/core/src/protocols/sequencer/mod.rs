@@ -212,7 +212,8 @@ impl Sequencer {
         self.delivering.enter(former, view);
         self.ordering.forget_leavers(view, cx);
         cx.raise(Dir::Up, Event::View(Arc::clone(view)));
-        if former != Some(next) {
+        // A sequencer from which a merge brings us back has heard nothing meanwhile.
+        if former != Some(next) || view.reunites(local, next) {
             // What waits below for the former sequencer will not be of use to anybody.
             if let Some(InLine { what: Waits::Forwarded(consumed), .. }) = self.in_line.take() {
                 ordering::settle(consumed, cx);
@@ -240,7 +241,7 @@ impl Sequencer {
 
 /// Whether the order leaves this message alone.
 fn is_outside(m: &wire::Message) -> bool {
-    m.has(Flags::OOB | Flags::NO_TOTAL_ORDER)
+    m.has(Flags::OOB | Flags::NO_TOTAL_ORDER | Flags::NO_RELIABILITY)
 }
 
 /// What flow control below says; without it there is room for everything.

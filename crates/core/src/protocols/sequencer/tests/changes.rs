@@ -134,6 +134,41 @@ fn a_sequencer_of_before_a_merge_orders_nothing_any_more() {
 }
 
 #[test]
+fn who_was_excluded_and_comes_back_to_the_same_sequencer_forwards_again() {
+    let mut g = group(2);
+    cast(&mut g[1], "b1");
+    // 1 has excluded 2 when it comes.
+    g[1].sent();
+    let parts = [(*view(2, &[1])).clone(), (*view(1, &[1, 2])).clone()];
+    g[0].install(view(2, &[1]));
+    let members = [1, 2].map(tagged);
+    let merged = View { subgroups: parts.into(), ..View::new(3, members[0], members) };
+    for m in &mut g {
+        m.install(Arc::new(merged.clone()));
+    }
+    exchange(&mut g, none);
+    assert_eq!((texts(&mut g[0]), texts(&mut g[1])), (["b1".into()].into(), ["b1".into()].into()));
+}
+
+#[test]
+fn a_message_that_its_sender_has_multicast_itself_meanwhile_does_not_come_back_to_it() {
+    let mut g = group(2);
+    let mut m = Wire::multicast(Body::bytes("x"));
+    m.hints |= crate::wire::Hints::DONT_LOOPBACK;
+    g[1].send(m, None);
+    let forward = g[1].sent().remove(0);
+    // 2 orders it itself, alone, and then 1 comes back with what it was sent before.
+    g[1].install(view(2, &[2]));
+    g[1].install(view(3, &[1, 2]));
+    g[1].sent();
+    g[0].install(view(3, &[1, 2]));
+    g[0].arrive(2, Wire { src: Some(tagged(2).into()), ..forward });
+    exchange(&mut g, none);
+    assert_eq!(texts(&mut g[0]), ["x"]);
+    assert_eq!(texts(&mut g[1]), [""; 0]);
+}
+
+#[test]
 fn without_the_forward_table_what_was_on_its_way_is_lost_and_what_comes_later_is_not() {
     let config = SequencerConfig { flush_forward_table: false, ..SequencerConfig::default() };
     let probe = crate::testkit::Probe(Arc::default());

@@ -56,12 +56,12 @@ fn the_forwarded_message_is_the_payload_as_jgroups_writes_it() {
 #[test]
 fn what_asks_for_no_order_and_what_goes_to_one_member_passes_by() {
     let mut g = group(2);
-    for flags in [Flags::OOB, Flags::NO_TOTAL_ORDER] {
+    for flags in [Flags::OOB, Flags::NO_TOTAL_ORDER, Flags::NO_RELIABILITY] {
         g[1].send(Wire::multicast(Body::bytes("past")).with_flags(flags), None);
     }
     g[1].send(Wire::unicast(tagged(1), Body::bytes("one")), None);
     let sent = g[1].sent();
-    assert_eq!(sent.len(), 3);
+    assert_eq!(sent.len(), 4);
     assert!(sent.iter().all(|m| m.headers.get(ProtId::SEQUENCER).is_none()));
     g[0].arrive(2, Wire { src: Some(tagged(2).into()), ..sent[0].clone() });
     assert_eq!(texts(&mut g[0]), ["past"]);
