@@ -230,6 +230,7 @@ impl Sequencer {
         let awaited = returned.as_ref().is_none_or(|r| r.awaited);
         if !awaited || !self.delivering.seen.note(sender, seqno) {
             self.counters.duplicates += 1;
+            cx.drop_from_peer(DropReason::Duplicate, Some(sender));
             return settle(src, receipt, cx);
         }
         if returned.is_some_and(|r| r.unwanted) {
