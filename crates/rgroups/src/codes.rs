@@ -31,7 +31,8 @@ const fn code(
 }
 
 /// All codes, in order. `RG01…` is configuration, `RG02…` the host, `RG03…` joining and leaving,
-/// `RG04…` sending and what peers send, `RG06…` state, `RG08…` calls of methods.
+/// `RG04…` sending and what peers send, `RG06…` state, `RG08…` calls of methods, `RG09…`
+/// counters.
 pub const ALL: &[Code] = &[
     code("RG0100", None, "unknown protocol", "the message names the nearest one"),
     code(
@@ -250,5 +251,25 @@ pub const ALL: &[Code] = &[
         None,
         "the answer of a member was not awaited",
         "nothing: the call had its answers",
+    ),
+    code("RG0901", None, "the stack has no COUNTER", "add it: config.on_top(\"COUNTER\")"),
+    code(
+        "RG0902",
+        None,
+        "no answer about a counter in time",
+        "the coordinator has no COUNTER, is slow, or is not in the primary view",
+    ),
+    code(
+        "RG0903",
+        None,
+        "whether a counter was changed is not known",
+        "read it: a JGroups coordinator that is gone may have done it",
+    ),
+    code("RG0904", None, "the coordinator refused something of a counter", "the message says why"),
+    code(
+        "RG0905",
+        None,
+        "too many calls of counters, or a name that is too long",
+        "wait for some of them; a shorter name",
     ),
 ];

@@ -12,6 +12,7 @@ use crate::state::{Inflow, Outlet};
 use bytes::Bytes;
 use mio::Waker;
 use rgroups_core::event::Room;
+use rgroups_core::protocols::counter::CounterCall;
 use rgroups_core::{Command, OpId, SendResult, Uuid, app, wire};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -51,6 +52,11 @@ pub(crate) enum Request {
         reply: Option<oneshot::Sender<SendResult>>,
     },
     Command(Command),
+    /// Do something with a counter.
+    Count {
+        call: CounterCall,
+        reply: oneshot::Sender<SendResult>,
+    },
     /// Fetch a state, and tell what comes and how it ended.
     FetchState {
         call: app::FetchState,

@@ -45,6 +45,7 @@ pub mod blocking;
 mod channel;
 pub mod codes;
 mod config;
+mod counter;
 mod diag;
 mod driver;
 mod error;
@@ -69,6 +70,7 @@ pub use channel::{
 pub use config::{
     Config, ConfigLoader, ConfigReport, Finding, Place, Setting, Severity, StackFile, presets,
 };
+pub use counter::{Counter, CounterError};
 pub use driver::Pump;
 pub use error::{CloseError, ConfigError, ConnectError, Diagnose, SendError, TrySendError};
 pub use events::{Event, Events};

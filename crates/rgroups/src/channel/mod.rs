@@ -15,7 +15,7 @@ use crate::error::CloseError;
 use crate::inbox::{Line, Request};
 use crate::shared::{Ended, Shared, Watched};
 use crate::stats::{Gauges, Inspection, SendWindow, Stats};
-use crate::{Address, Config, Primacy, View};
+use crate::{Address, Config, Counter, Primacy, View};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
@@ -179,6 +179,13 @@ impl Channel {
         let line = to.map_or(Line::Multicast, |a| Line::Unicast(a.0));
         let (bytes, blocked_on) = self.shared().inbox.window(line);
         SendWindow { bytes, blocked_on }
+    }
+
+    /// A counter that all members share, which needs COUNTER in the stack. Nothing is sent before it
+    /// is used.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Counter {
+        Counter::new(self.clone(), name)
     }
 
     /// Counters.

@@ -185,6 +185,14 @@ impl Config {
         Ok(self)
     }
 
+    /// With the protocol `name` and its defaults on top of the stack: `on_top("COUNTER")`.
+    pub fn on_top(self, name: &str) -> Result<Self, ConfigError> {
+        match self.plan.protocols.last().map(ProtocolConfig::name) {
+            Some(top) => self.insert_above(top, name),
+            None => Err(ConfigError::Stack(vec![format!("nothing to put {name} on")])),
+        }
+    }
+
     /// With this protocol for states, in the place of the one there is: `STATE` (in parts, for states
     /// of any size), `STATE_SOCK` (over a connection of its own) or `STATE_TRANSFER` (in one
     /// message; what the presets have). All members of a cluster need the same one.

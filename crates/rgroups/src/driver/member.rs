@@ -242,6 +242,10 @@ impl Member {
                 self.remote_calls.insert(call.op, reply);
                 self.node.submit(now, Command::Call(call));
             }
+            Request::Count { call, reply } => {
+                self.calls.open(call.op, Line::Free, Some(reply));
+                self.node.submit(now, Command::Counter(call));
+            }
             Request::Flush { op, timeout, reply } => {
                 self.calls.open(op, Line::Free, Some(reply));
                 self.node.submit(now, Command::Flush { op, timeout });
