@@ -66,9 +66,16 @@ fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
     }
     let stack: Stack = shape.stack.parse().map_err(|e: String| Failure::usage(e))?;
     let sends = shape.sends || shape.profile == "sends";
-    let (primary, vsync, order) = (shape.primary, shape.vsync, shape.order);
-    let task =
-        |profile| Task { stack, sends, primary, vsync, order, ..Task::new(profile, shape.members) };
+    let SimShape { primary, vsync, order, calls, members, .. } = *shape;
+    let task = |profile| Task {
+        stack,
+        sends,
+        primary,
+        vsync,
+        order,
+        calls,
+        ..Task::new(profile, members)
+    };
     let tasks: Vec<Task> = match shape.profile.as_str() {
         "all" => Task::all(shape.members),
         names => {

@@ -43,11 +43,17 @@ pub enum Mutant {
     MinorityIsPrimary,
     /// COUNTER answers before its backups have what it says.
     AnsweredBeforeBackup,
+    /// A call goes on waiting for members that a merge brought back.
+    MergedTargetsAwaited,
+    /// An error counts as one of the values that a call waits for.
+    ErrorCountsAsValue,
+    /// A call to most of the members is a multicast, which joiners get too.
+    SubsetIsMulticast,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 17] = [
+    pub const ALL: [Mutant; 20] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -65,6 +71,9 @@ impl Mutant {
         Mutant::SuspicionUnverified,
         Mutant::MinorityIsPrimary,
         Mutant::AnsweredBeforeBackup,
+        Mutant::MergedTargetsAwaited,
+        Mutant::ErrorCountsAsValue,
+        Mutant::SubsetIsMulticast,
     ];
 
     /// Its name on command lines.
@@ -88,6 +97,9 @@ impl Mutant {
             Mutant::SuspicionUnverified => "suspicion-unverified",
             Mutant::MinorityIsPrimary => "minority-is-primary",
             Mutant::AnsweredBeforeBackup => "answered-before-backup",
+            Mutant::MergedTargetsAwaited => "merged-targets-awaited",
+            Mutant::ErrorCountsAsValue => "error-counts-as-value",
+            Mutant::SubsetIsMulticast => "subset-is-multicast",
         }
     }
 

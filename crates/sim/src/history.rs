@@ -1,9 +1,11 @@
 //! What happened in a run, as the oracles read it: every fact once, in the order in which it
 //! happened.
 
+use crate::cluster::Errand;
 use crate::connections::Life;
 use crate::network::Host;
 use rgroups_core::event::{CreditAccount, WindowGauge};
+use rgroups_core::rpc::Wait;
 use rgroups_core::{Duration, OpId, Pool, SendResult, SyncLevel, Time, Trace, Uuid, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ pub struct History {
     pub lives: Vec<LifeRecord>,
     /// All application messages; [`MessageId`] is the index.
     pub messages: Vec<SentMessage>,
+    /// All calls of methods; [`number`](crate::cluster::number) of one is the index.
+    pub calls: Vec<MadeCall>,
     /// What happened.
     pub facts: Vec<Fact>,
     by_identity: BTreeMap<Uuid, Life>,
@@ -52,6 +56,34 @@ pub struct SentMessage {
     pub size: usize,
     /// Its sender waits until it is acknowledged at this level, at most so long.
     pub sync: Option<(SyncLevel, Option<Duration>)>,
+}
+
+/// A call of methods that an application made.
+#[derive(Clone, Debug)]
+pub struct MadeCall {
+    /// By whom.
+    pub caller: Life,
+    /// Of whom; `None`: of all.
+    pub to: Option<Vec<Uuid>>,
+    /// Whose answers end it.
+    pub wait: Wait,
+    /// How long it may take.
+    pub within: Duration,
+    /// What it asks for.
+    pub errand: Errand,
+    /// The call that its caller carries out with it.
+    pub nested_in: Option<OpId>,
+}
+
+/// What an application answered to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Its value.
+    Value,
+    /// An error.
+    Error,
+    /// That it has no such method.
+    NoSuchMethod,
 }
 
 /// Something that happened.
@@ -109,12 +141,14 @@ pub enum What {
         /// It came as a multicast.
         multicast: bool,
     },
-    /// The application called a method.
+    /// The application called a method: its stack was given the call.
     Calls(OpId),
     /// That call ended.
     CallEnded(OpId, SendResult),
     /// The application carried out this call of this member.
     CarriedOut(OpId, Uuid),
+    /// The application answered this call of this member.
+    AnswersCall(OpId, Uuid, Given),
     /// The application was asked for its state.
     StateRequested(Uuid),
     /// A call for a state ended.

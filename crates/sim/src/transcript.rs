@@ -102,6 +102,9 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
         What::CarriedOut(op, by) => {
             write!(w, "carries out call {} of {}", number(*op), h.name_of(*by))
         }
+        What::AnswersCall(op, by, given) => {
+            write!(w, "answers call {} of {}: {given:?}", number(*op), h.name_of(*by))
+        }
         What::StateRequested(by) => write!(w, "is asked for its state by {}", h.name_of(*by)),
         What::StateFetched(StateEnded::Given(from, n)) => {
             write!(w, "has the state of {} with {n} messages", h.name_of(*from))

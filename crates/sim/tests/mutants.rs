@@ -86,3 +86,21 @@ fn a_decision_without_asking_the_survivors_is_noticed() {
     let task = Task { vsync: true, ..Task::new(Profile::Lossy, 5) };
     assert!(caught_in(Mutant::SurvivorsNotAsked, task));
 }
+
+#[test]
+fn a_call_that_waits_for_members_that_a_merge_brought_back_is_noticed() {
+    let task = Task { calls: true, ..Task::new(Profile::Partition, 5) };
+    assert!(caught_in(Mutant::MergedTargetsAwaited, task));
+}
+
+#[test]
+fn a_call_that_an_error_ends_early_is_noticed() {
+    let task = Task { calls: true, ..Task::new(Profile::Lossy, 5) };
+    assert!(caught_in(Mutant::ErrorCountsAsValue, task));
+}
+
+#[test]
+fn a_call_that_is_carried_out_by_who_was_not_called_is_noticed() {
+    let task = Task { calls: true, ..Task::new(Profile::Churn, 5) };
+    assert!(caught_in(Mutant::SubsetIsMulticast, task));
+}

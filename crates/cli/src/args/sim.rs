@@ -126,6 +126,9 @@ pub(crate) struct SimShape {
     /// Multicasts are in total order (docs/total-order.md).
     #[arg(long)]
     pub(crate) order: bool,
+    /// Applications call methods of each other (docs/rpc.md).
+    #[arg(long)]
+    pub(crate) calls: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

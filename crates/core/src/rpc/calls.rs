@@ -7,6 +7,8 @@
 
 use super::forms::{self, Form};
 use super::{Ask, Call, CallAnswer, CallOutcome, MAX_CALLS, Row, Status, Unreachable, Wait};
+#[cfg(feature = "mutants")]
+use crate::mutants::Mutant;
 use crate::wire::header::{CorrelatorHeader, CorrelatorKind};
 use crate::wire::{self, Address, Body, Flags, Header, Hints, ProtId};
 use crate::{Cx, Message, OpId, SendRefusal, SendToken, Uuid, View, tag};
@@ -91,30 +93,37 @@ impl Calls {
         let id = self.last_id;
         let (form, targets) = targets(&call, cx);
         let open: Vec<Uuid> = targets.iter().filter(|t| t.is_open()).map(|t| t.member).collect();
+        let named = targets.len();
         let Call { op, wait, .. } = call;
         let pending = Pending { token, op, wait, form, targets, unadmitted: 0 };
         self.pending.insert(id, pending);
         self.by_op.insert(op, id);
-        let requests = self.requests(id, &call, form, &open, cx);
+        let requests = self.requests(id, &call, form, &open, named, cx);
         self.end_if_done(id, cx);
         requests
     }
 
-    /// One multicast for more than half of the view, which those that are not meant ignore; else
-    /// a unicast for each.
+    /// One multicast if everybody is called, or everybody else; else a unicast for each. A multicast
+    /// also comes to those who join, or come back by a merge, while it is on its way, and no list of
+    /// members can exclude whom the caller does not know yet.
     fn requests(
         &mut self,
         id: i64,
         call: &Call,
         form: Form,
         open: &[Uuid],
+        named: usize,
         cx: &mut Cx<'_>,
     ) -> Vec<Message> {
         let body = forms::write_request(&call.ask, form, call.timeout);
         let members = cx.group().members();
         // What only members of this toolkit understand goes to all only where all are.
         let common = form != Form::Ours || members.iter().all(|m| tag::is_rgroups(*m));
-        if common && open.len() > 1 && 2 * open.len() > members.len() {
+        let local = cx.local();
+        let all = members.iter().all(|m| *m == local || open.contains(m)) && named == open.len();
+        #[cfg(feature = "mutants")]
+        let all = all || cx.mutant(Mutant::SubsetIsMulticast) && 2 * open.len() > members.len();
+        if common && open.len() > 1 && all {
             let excluded: Vec<Address> =
                 members.iter().filter(|m| !open.contains(m)).map(|m| (*m).into()).collect();
             let mut request = wire::Message::multicast(body);
@@ -241,6 +250,10 @@ impl Calls {
     pub(crate) fn install(&mut self, view: &View, cx: &mut Cx<'_>) {
         let local = cx.local();
         let stays = |m: Uuid| view.contains(m) && !view.reunites(local, m);
+        #[cfg(feature = "mutants")]
+        let merged = cx.mutant(Mutant::MergedTargetsAwaited);
+        #[cfg(feature = "mutants")]
+        let stays = |m: Uuid| stays(m) || (merged && view.contains(m));
         let ids: Vec<i64> = self.pending.keys().copied().collect();
         for id in ids {
             let Some(pending) = self.pending.get_mut(&id) else { continue };
@@ -289,7 +302,12 @@ impl Calls {
     }
 
     fn end_if_done(&mut self, id: i64, cx: &mut Cx<'_>) {
-        if self.pending.get(&id).is_some_and(Pending::is_done) {
+        let done = self.pending.get(&id).is_some_and(Pending::is_done);
+        #[cfg(feature = "mutants")]
+        let done = done
+            || cx.mutant(Mutant::ErrorCountsAsValue)
+                && self.pending.get(&id).is_some_and(Pending::has_first_error);
+        if done {
             self.end(id, cx);
         }
     }
@@ -339,6 +357,14 @@ impl Pending {
                 Wait::Majority => 2 * values() > self.targets.len(),
                 Wait::All => false,
             }
+    }
+}
+
+#[cfg(feature = "mutants")]
+impl Pending {
+    fn has_first_error(&self) -> bool {
+        let error = |t: &Target| matches!(t.state, State::Decided(Status::Failed(_)));
+        self.wait == Wait::First && self.targets.iter().any(error)
     }
 }
 

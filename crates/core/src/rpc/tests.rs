@@ -472,6 +472,27 @@ fn what_members_of_jgroups_do_not_understand_is_not_multicast_among_them() {
 }
 
 #[test]
+fn only_a_call_to_everybody_or_everybody_else_is_a_multicast() {
+    let stranger = tagged(9);
+    for (to, multicasts) in [
+        (None, true),
+        (Some(vec![tagged(1), tagged(2), tagged(3)]), true),
+        (Some(vec![tagged(2), tagged(3)]), true),
+        (Some(vec![tagged(1), tagged(3)]), false),
+        (Some(vec![tagged(2), tagged(3), stranger]), false),
+    ] {
+        let mut c = cluster(3);
+        let op = c.next_op();
+        let (ask, wait, timeout) = (bytes(b"x"), Wait::All, SECOND);
+        let call = Call { op, to: to.clone(), ask, wait, timeout, flags: Flags::empty() };
+        c.command(0, Command::Call(Box::new(call)));
+        let sent = c.members[0].sent();
+        assert!(!sent.is_empty());
+        assert!(sent.iter().all(|m| m.is_multicast() == multicasts), "{to:?}");
+    }
+}
+
+#[test]
 fn what_a_member_of_jgroups_answers_is_a_value_or_an_exception() {
     use wire::throwable::{self, JavaException};
     let mut c = cluster_of(vec![tagged(1), id(3)]);

@@ -1,13 +1,13 @@
 //! A node of the cluster: the machine it runs on, and the process that runs there at the moment.
 
-use super::calls::Handling;
+use super::calls::{Handling, Nested};
 use super::state::{Piece, Provision, Question, Reading};
 use crate::agenda::Drift;
 use crate::connections::Life;
 use crate::history::MessageId;
 use rgroups_core::node::{Node, RawEvent};
-use rgroups_core::{Command, Consumed, Duration, Time, Uuid};
-use std::collections::{BTreeMap, VecDeque};
+use rgroups_core::{Command, Consumed, Duration, OpId, Time, Uuid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A machine and its fate.
 #[derive(Debug)]
@@ -55,6 +55,10 @@ pub(super) struct Process {
     /// The multicasts that the application knows, in order.
     pub(super) contents: Vec<MessageId>,
     pub(super) reading: Option<Reading>,
+    /// Calls of its own that are not over.
+    pub(super) calls: BTreeSet<OpId>,
+    /// Requests that wait for calls of its own, by those.
+    pub(super) nested: BTreeMap<OpId, Nested>,
 }
 
 /// A message, a question for the state, or a piece of one, in the hands of the application.
@@ -94,6 +98,8 @@ impl Process {
             consumed: Vec::new(),
             contents: Vec::new(),
             reading: None,
+            calls: BTreeSet::new(),
+            nested: BTreeMap::new(),
         }
     }
 

@@ -23,13 +23,13 @@ use crate::agenda::Agenda;
 use crate::connections::{Effect, Kernel, Life, Step, Streams, Surroundings};
 use crate::coverage::Coverage;
 use crate::filter::Rule;
-use crate::history::{Fact, History, MessageId, SentMessage, What};
+use crate::history::{Fact, Given, History, MessageId, SentMessage, What};
 use crate::network::{Host, Link, Network};
 use crate::payload;
 use crate::traffic::Traffic;
 use crate::transcript::Transcript;
 use bytes::Bytes;
-pub use calls::{Handling, number};
+pub use calls::{Errand, Handling, Outcall, call_of, number, value};
 use copies::UnreliableCopies;
 pub use member::Appetite;
 use member::{Member, Process};
@@ -141,6 +141,8 @@ enum Happening {
     Stream(Step),
     /// The application takes the next message.
     Consume(Life),
+    /// The application answers a request.
+    Answer(Life, calls::Nested),
     /// Gauges are read.
     Sample,
 }
@@ -178,8 +180,6 @@ pub struct Cluster {
     busy: u64,
     /// Bytes in every state that mean nothing.
     padding: usize,
-    /// Calls that were made.
-    calls: u64,
 }
 
 /// More happenings than this at one moment are a livelock.
@@ -211,7 +211,6 @@ impl Cluster {
             halted: false,
             busy: 0,
             padding: 0,
-            calls: 0,
             settings,
         }
     }
@@ -440,6 +439,7 @@ impl Cluster {
             }
             Happening::Stream(step) => self.with_streams(|s, around| s.step(step, around)),
             Happening::Consume(life) => self.consume_one(life),
+            Happening::Answer(life, what) => self.answer_call(life, what, Given::Value),
             Happening::Sample => self.sample_and_plan_next(),
         }
         true

@@ -40,6 +40,11 @@ impl Cluster {
         let commands = std::mem::take(&mut process.commands);
         let consumed = std::mem::take(&mut process.consumed);
         let inbox = process.take_inbox();
+        for command in &commands {
+            if let Command::Call(call) = command {
+                self.call_begins(life, call.op);
+            }
+        }
         for event in &inbox {
             self.with_streams(|s, around| s.taken(life, event, around));
         }
@@ -81,7 +86,7 @@ impl Cluster {
 
     /// Does what the node wants done, and notes what it tells.
     fn drain(&mut self, life: Life, local: Time) {
-        let mut ending = self.drain_polls(life);
+        let mut ending = self.drain_polls(life, local);
         if ending.is_some() {
             let stopped = self.guarded(life, |node| {
                 node.stack_mut().stop(local);
@@ -89,7 +94,7 @@ impl Cluster {
             });
             if stopped {
                 // What the stack said while it ran counts, not that it is finished now.
-                let later = self.drain_polls(life);
+                let later = self.drain_polls(life, local);
                 ending = ending.or(later);
             }
         }
@@ -109,14 +114,14 @@ impl Cluster {
         self.end_process(life, Exit::Orderly);
     }
 
-    fn drain_polls(&mut self, life: Life) -> Option<Ending> {
+    fn drain_polls(&mut self, life: Life, local: Time) -> Option<Ending> {
         let mut ending = None;
         let host = self.history.lives[life.0].host;
         while let Some((_, fact)) = self.node_of(life)?.poll_trace() {
             self.note_trace(life, fact);
         }
         while let Some(event) = self.node_of(life)?.poll_app() {
-            ending = self.tell_application(life, event).or(ending);
+            ending = self.tell_application(life, local, event).or(ending);
         }
         while let Some(op) = self.node_of(life)?.poll_raw() {
             match op {
@@ -157,16 +162,19 @@ impl Cluster {
         self.record(Some(life), What::Trace(fact));
     }
 
-    fn tell_application(&mut self, life: Life, event: AppEvent) -> Option<Ending> {
+    fn tell_application(&mut self, life: Life, local: Time, event: AppEvent) -> Option<Ending> {
         let what = match event {
             AppEvent::Deliver(delivery) => {
                 self.deliver(life, delivery);
                 return None;
             }
             AppEvent::View(v) => What::View(v),
-            AppEvent::Resolved { op, result } if is_call(op) => What::CallEnded(op, result),
+            AppEvent::Resolved { op, result } if is_call(op) => {
+                self.call_ended(life, op, result);
+                return None;
+            }
             AppEvent::Requested(request) => {
-                self.requested(life, &request);
+                self.requested(life, local, &request);
                 return None;
             }
             AppEvent::Resolved { op, result } => What::Resolved(message_of(op), result),

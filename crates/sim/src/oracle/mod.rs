@@ -1,11 +1,12 @@
 //! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
 //! the invariants are those of the documentation: A views, B convergence, C delivery, D order, E credits,
-//! F memory, G stability, H synchronous sends, P primary views, O the simulator itself). None knows how a protocol works inside.
+//! F memory, G stability, H synchronous sends, J calls of methods, P primary views, O the simulator itself). None knows how a protocol works inside.
 //!
 #![doc = include_str!("invariants.md")]
 
 pub mod accuracy;
 pub mod bounds;
+pub mod calls;
 pub mod convergence;
 pub mod credits;
 pub mod delivery;
@@ -114,6 +115,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     }
     found.extend(stability::check(h));
     found.extend(sync::check(h, c));
+    found.extend(calls::check(h, c));
     found.extend(primary::check(h));
     shorten(found)
 }

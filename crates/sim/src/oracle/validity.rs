@@ -36,20 +36,20 @@ pub(super) fn check(
 }
 
 /// A line of this member waited for credit.
-struct Wait {
+pub(super) struct Wait {
     of: Life,
     from: Time,
     to: Time,
 }
 
 impl Wait {
-    fn overlaps(&self, of: Life, from: Time, to: Time) -> bool {
+    pub(super) fn overlaps(&self, of: Life, from: Time, to: Time) -> bool {
         self.of == of && self.from <= to && self.to >= from
     }
 }
 
 /// From the first line of a member that waits to the last one that goes on.
-fn waits(h: &History) -> Vec<Wait> {
+pub(super) fn waits(h: &History) -> Vec<Wait> {
     let mut waits: Vec<Wait> = Vec::new();
     for f in &h.facts {
         let (Some(of), What::Trace(t)) = (f.life, &f.what) else { continue };

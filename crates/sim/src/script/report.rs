@@ -55,6 +55,7 @@ fn is_significant(f: &Fact) -> bool {
         What::Started
         | What::Calls(_)
         | What::CarriedOut(..)
+        | What::AnswersCall(..)
         | What::Died { .. }
         | What::LeaveAsked
         | What::Frozen(_)

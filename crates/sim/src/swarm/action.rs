@@ -1,7 +1,7 @@
 //! Events of a run in the words of scenarios (`script/language.md`).
 
 use super::draw::Action;
-use crate::cluster::{Appetite, Outgoing};
+use crate::cluster::{Appetite, Errand, Outcall, Outgoing};
 use rgroups_core::Duration;
 use std::fmt;
 
@@ -20,7 +20,8 @@ impl Action {
             | Action::Slow(n, _)
             | Action::Appetite(n, _)
             | Action::Reset(n)
-            | Action::Send(n, _) => Some(n),
+            | Action::Send(n, _)
+            | Action::Call(n, _) => Some(n),
             Action::Partition(_) | Action::Cut(..) | Action::Heal => None,
         }
     }
@@ -48,6 +49,7 @@ impl fmt::Display for Action {
             Action::Heal => f.write_str("heal"),
             Action::Reset(n) => write!(f, "reset {n}"),
             Action::Send(from, m) => write_send(f, from, m),
+            Action::Call(from, call) => write_call(f, from, call),
         }
     }
 }
@@ -75,6 +77,20 @@ fn write_send(f: &mut fmt::Formatter<'_>, from: &str, m: &Outgoing) -> fmt::Resu
     m.within.map_or(Ok(()), |d| write!(f, " within {}", millis(d)))
 }
 
+fn write_call(f: &mut fmt::Formatter<'_>, from: &str, c: &Outcall) -> fmt::Result {
+    let whom = c.to.as_ref().map_or_else(|| "all".to_owned(), |to| to.join(" "));
+    let wait = format!("{:?}", c.wait).to_lowercase();
+    let errand = match c.errand {
+        Errand::Answer => "answer".to_owned(),
+        Errand::After(d) => format!("after {}", millis(d)),
+        Errand::Fail => "fail".to_owned(),
+        Errand::Unknown => "unknown".to_owned(),
+        Errand::Hang => "hang".to_owned(),
+        Errand::Nest(depth) => format!("nest {depth}"),
+    };
+    write!(f, "call {from} to {whom} {} {errand} wait {wait} within {}", c.size, millis(c.within))
+}
+
 fn millis(d: Duration) -> String {
     format!("{}ms", d.as_millis())
 }
@@ -82,14 +98,23 @@ fn millis(d: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rgroups_core::rpc::Wait;
 
     #[test]
     fn events_read_as_in_scenarios() {
         let mut m = Outgoing::new(Some("B"), 100);
         m.oob = true;
+        let call = Outcall {
+            to: Some(vec!["B".into(), "C".into()]),
+            wait: Wait::First,
+            within: Duration::from_secs(1),
+            size: 20,
+            errand: Errand::Nest(2),
+        };
         let groups = vec![vec!["A".to_owned(), "B".to_owned()], vec!["C".to_owned()]];
         for (action, text) in [
             (Action::Send("A".into(), m), "send A to B 100 oob"),
+            (Action::Call("A".into(), call), "call A to B C 20 nest 2 wait first within 1000ms"),
             (Action::Partition(groups), "cut A B | C"),
             (Action::Slow("A".into(), Duration::from_millis(50)), "slow A 50ms"),
             (Action::Appetite("A".into(), Appetite::Nothing), "consume A off"),

@@ -2,9 +2,10 @@
 
 use super::plan::Tuning;
 use super::{Profile, Task, node_name};
-use crate::cluster::{Appetite, Outgoing};
+use crate::cluster::{Appetite, Errand, Outcall, Outgoing};
 use crate::network::Link;
 use rgroups_core::app::Sync;
+use rgroups_core::rpc::Wait;
 use rgroups_core::{Duration, Rng, SyncLevel};
 
 /// A whole run, ready to be executed.
@@ -57,6 +58,8 @@ pub enum Action {
     Reset(String),
     /// Send a message.
     Send(String, Outgoing),
+    /// Call methods of others.
+    Call(String, Outcall),
 }
 
 /// How much is sent while faults go on.
@@ -103,6 +106,10 @@ impl Configuration {
             draw.synchronous_sends();
             tuning = tuning.unusual(&mut draw.rng);
             draw.subsets();
+        }
+        if task.calls {
+            draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0004);
+            draw.calls();
         }
         let mut schedule = draw.schedule;
         schedule.sort_by_key(|(at, _)| *at);
@@ -251,6 +258,60 @@ impl Draw {
             some.truncate(self.rng.between(1, some.len() as u64) as usize);
             message.among = Some(some);
         }
+    }
+
+    /// Calls of all kinds, of all, some and one, some of which ask for more calls.
+    fn calls(&mut self) {
+        const CALLS: usize = 80;
+        for _ in 0..CALLS {
+            let when = self.within(Duration::from_secs(2), FAULTS_UNTIL);
+            let from = self.someone();
+            let call = self.outcall();
+            // Several at once share requests' packets and answer each other's callers.
+            let burst = if self.rng.chance(0.1) { self.rng.between(2, 5) } else { 1 };
+            for _ in 0..burst {
+                self.at(when, Action::Call(from.clone(), call.clone()));
+            }
+        }
+    }
+
+    fn outcall(&mut self) -> Outcall {
+        let to = match self.rng.below(10) {
+            0..=4 => None,
+            5..=7 => Some(vec![self.someone()]),
+            _ => {
+                let mut some = self.names.clone();
+                self.rng.shuffle(&mut some);
+                some.truncate(self.rng.between(1, some.len() as u64) as usize);
+                Some(some)
+            }
+        };
+        let wait = match self.rng.below(10) {
+            0..=4 => Wait::All,
+            5 | 6 => Wait::First,
+            7 | 8 => Wait::Majority,
+            _ => Wait::None,
+        };
+        let (shortest, longest) = match self.rng.below(10) {
+            0 | 1 => (1, 200),
+            2..=6 => (200, 3_000),
+            _ => (3_000, 20_000),
+        };
+        let within = self.within(Duration::from_millis(shortest), Duration::from_millis(longest));
+        let size = match self.rng.below(10) {
+            0..=6 => self.rng.between(8, 500),
+            7 | 8 => self.rng.between(500, 5_000),
+            _ => self.rng.between(5_000, 15_000),
+        } as usize;
+        let errand = match self.rng.below(20) {
+            0..=8 => Errand::Answer,
+            9..=12 => Errand::After(self.within(Duration::ZERO, Duration::from_secs(3))),
+            13..=15 => Errand::Fail,
+            16 => Errand::Unknown,
+            17 => Errand::Hang,
+            _ => Errand::Nest(self.rng.between(1, 3) as u8),
+        };
+        Outcall { to, wait, within, size, errand }
     }
 
     fn sync(&mut self) -> Sync {

@@ -138,6 +138,8 @@ pub struct Task {
     pub vsync: bool,
     /// The stack has SEQUENCER.
     pub order: bool,
+    /// Applications call methods of each other.
+    pub calls: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -154,17 +156,20 @@ impl Task {
             primary: false,
             vsync: false,
             order: false,
+            calls: false,
             mutant: None,
         }
     }
 
     /// All that a swarm has: every profile as it is, and those in which it matters most with
-    /// synchronous sends, with PRIMARY, with view synchrony, with total order, and with windows in place of credits.
+    /// synchronous sends, with PRIMARY, with view synchrony, with total order, with calls of methods,
+    /// and with windows in place of credits.
     #[must_use]
     pub fn all(members: usize) -> Vec<Task> {
         let of = |profile| Task::new(profile, members);
         let sends = [Profile::Lossy, Profile::Burst, Profile::Slow, Profile::Churn, Profile::Star];
         let changes = [Profile::Churn, Profile::Partition, Profile::OneWay, Profile::Mixed];
+        let calls = [Profile::Churn, Profile::Partition, Profile::Slow, Profile::Frozen];
         let windows = [Profile::Lossy, Profile::Slow, Profile::Mixed];
         let plain = Profile::ALL.into_iter().map(of);
         plain
@@ -172,6 +177,7 @@ impl Task {
             .chain(changes.map(|p| Task { primary: true, ..of(p) }))
             .chain(changes.map(|p| Task { vsync: true, ..of(p) }))
             .chain(changes.map(|p| Task { order: true, ..of(p) }))
+            .chain(calls.map(|p| Task { calls: true, ..of(p) }))
             .chain(windows.map(|p| Task { stack: Stack::Windows, ..of(p) }))
             .collect()
     }
@@ -188,9 +194,10 @@ impl Task {
         let primary = if self.primary { " --primary" } else { "" };
         let vsync = if self.vsync { " --vsync" } else { "" };
         let order = if self.order { " --order" } else { "" };
+        let calls = if self.calls { " --calls" } else { "" };
         let (profile, members) = (self.profile, self.members);
         format!(
-            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{mutant}"
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{calls}{mutant}"
         )
     }
 }

@@ -4,7 +4,7 @@ use super::draw::{Action, Configuration};
 use super::plan::{FAILURE_TIMEOUT, HEARTBEAT, MERGE_INTERVAL, STABLE_INTERVAL, VERIFICATION};
 use super::shrink::Selection;
 use super::{Profile, Task};
-use crate::cluster::{Cluster, Outgoing, Settings};
+use crate::cluster::{Cluster, Errand, Outcall, Outgoing, Settings};
 use crate::coverage::Coverage;
 use crate::history::{MessageId, Phase, What};
 use crate::network::Link;
@@ -12,6 +12,7 @@ use crate::oracle::bounds::Bounds;
 use crate::oracle::{self, Conditions, Violation, twins};
 use rgroups_core::protocols::primary::PrimaryConfig;
 use rgroups_core::protocols::sequencer::SequencerConfig;
+use rgroups_core::rpc::Wait;
 use rgroups_core::{Duration, Uuid};
 use std::collections::BTreeSet;
 
@@ -124,7 +125,8 @@ fn conditions(c: &Configuration) -> Conditions {
         calm: matches!(c.task.profile, Profile::Lan),
         loss: c.link.loss,
         duplication: c.link.duplication > 0.0,
-        flow_control: c.tuning.windows.is_none() && !c.task.order,
+        // What is forwarded and what is called is charged too, and no ledger knows how much that is.
+        flow_control: c.tuning.windows.is_none() && !c.task.order && !c.task.calls,
         ordered: c.task.order,
         windows: c.tuning.windows.clone(),
         bounds: Some(bounds(c)),
@@ -235,6 +237,9 @@ impl Run {
                 // Whoever does not run at the moment sends nothing.
                 let _ = c.send(from, message);
             }
+            Action::Call(from, call) => {
+                let _ = c.place(from, call);
+            }
         }
     }
 
@@ -256,6 +261,9 @@ impl Run {
     fn final_round(&mut self, c: &Configuration) {
         self.cluster.note(What::Phase(Phase::FinalRound));
         let names = self.running();
+        if c.task.calls {
+            self.final_calls(&names);
+        }
         let first = self.cluster.history().messages.len();
         let size = usize::try_from(c.tuning.max_credits / 5).unwrap_or(10_000);
         for round in 0..10 {
@@ -277,12 +285,23 @@ impl Run {
                 }
             }
             seen = c.history().facts.len();
-            open.is_empty()
+            open.is_empty() && !c.calls_are_pending()
         });
         self.cluster.run_for(Duration::from_secs(5));
         self.cluster.note(What::Phase(Phase::AtRest));
         self.cluster.sample();
         self.cluster.sample_rest();
+    }
+
+    /// Everybody calls all, and those all again: nothing disturbs it, so all of it is answered.
+    fn final_calls(&mut self, names: &[String]) {
+        for errand in [Errand::Answer, Errand::Nest(2)] {
+            let (wait, within) = (Wait::All, Duration::from_secs(60));
+            let call = Outcall { to: None, wait, within, size: 0, errand };
+            for from in names {
+                let _ = self.cluster.place(from, &call);
+            }
+        }
     }
 
     /// Stability has time to do its work; then nothing may be left, and nothing may be said.

@@ -104,6 +104,7 @@ pub fn shrink(
         shrinking.without(|a| a.node() == Some(&node));
     }
     shrinking.without(|a| matches!(a, Action::Send(..)));
+    shrinking.without(|a| matches!(a, Action::Call(..)));
     let minimal = shrinking.leave_parts_out();
     let Shrinking { best, violations, runs, .. } = shrinking;
     let script = drawn.selected(&best).script();
