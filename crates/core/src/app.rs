@@ -3,7 +3,7 @@
 use crate::protocols::counter::{CounterCall, CounterFailure};
 use crate::rpc::{Call, CallAnswer, CallOutcome, Requested};
 use crate::{
-    Consumed, Message, OpId, Primacy, Suspicion, SyncLevel, Time, Uuid, View, ViewId, wire,
+    Consumed, Message, OpId, Primacy, Row, Suspicion, SyncLevel, Time, Uuid, View, ViewId, wire,
 };
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -242,6 +242,8 @@ pub enum AppEvent {
     View(Arc<View>),
     /// Messages.
     Deliver(Delivery),
+    /// The same of messages that differ in payload alone; [`Delivery::from`] makes one of the other.
+    Row(Row),
     /// A call ended.
     Resolved {
         /// The call.

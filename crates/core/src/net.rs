@@ -22,6 +22,8 @@ pub struct ConnId(pub u64);
 pub enum NetOp {
     /// Send messages in one packet.
     Frame(OutFrame),
+    /// The same of two or more that are a row.
+    Row(OutRow),
     /// FD_SOCK2: connect.
     MonitorConnect {
         /// The connection's name from now on.
@@ -64,6 +66,17 @@ pub struct OutFrame {
     pub messages: Vec<Message>,
 }
 
+/// A packet with a row of multicasts to send.
+#[derive(Debug)]
+pub struct OutRow {
+    /// Where it goes.
+    pub route: Route,
+    /// What all messages of it have in common.
+    pub start: wire::RowStart,
+    /// What they carry.
+    pub payloads: Vec<Bytes>,
+}
+
 /// Where a packet goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -82,6 +95,15 @@ pub enum NetEvent {
     Frame {
         /// The packet, decoded.
         frame: wire::Frame,
+        /// From which address, where the transport knows it.
+        from: Option<SocketAddr>,
+    },
+    /// A packet arrived that is a row of multicasts.
+    Row {
+        /// What they have in common.
+        start: wire::RowStart,
+        /// What they carry.
+        payloads: Vec<Bytes>,
         /// From which address, where the transport knows it.
         from: Option<SocketAddr>,
     },

@@ -4,12 +4,13 @@
 //! running. Whatever it emits through [`Cx`] is processed after it returns: emissions in order, then
 //! the message it let pass, then older work.
 
-use crate::stack::{Emission, Inner};
+use crate::stack::{Copies, Emission, Inner};
 use crate::token::Owner;
 use crate::wire::ProtId;
 use crate::{
     Answer, AppEvent, Batch, Command, Consumed, Dir, DropReason, Event, Group, GroupChange,
-    Message, Query, Rng, SendRefusal, SendResult, SendToken, Time, TimerKey, Trace, Uuid,
+    Message, Query, Rng, Row, RowFlow, SendRefusal, SendResult, SendToken, Time, TimerKey, Trace,
+    Uuid,
     net::{NetEvent, NetOp},
     strangers::Strangers,
 };
@@ -137,6 +138,17 @@ pub trait Protocol: core::fmt::Debug + Send + 'static {
     /// Messages going up: remove what must not travel on. An empty batch goes no further.
     fn up(&mut self, _batch: &mut Batch, _cx: &mut Cx<'_>) {}
 
+    /// A row of multicasts going down. A layer that treats it as [`Protocol::down`] would treat each of
+    /// its messages saves their taking apart.
+    fn row_down(&mut self, _row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        RowFlow::Apart
+    }
+
+    /// A row of multicasts going up, as [`Protocol::up`] gets batches.
+    fn row_up(&mut self, _row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        RowFlow::Apart
+    }
+
     /// An event passing by.
     fn on_event(&mut self, _dir: Dir, _ev: &Event, _cx: &mut Cx<'_>) -> Flow {
         Flow::Pass
@@ -248,14 +260,23 @@ impl Cx<'_> {
     /// sent one after the other come back in one batch.
     pub fn loopback(&mut self, m: impl Into<Message>) {
         let (layer, m) = (self.me + 1, m.into());
-        let waits = self.inner.loopback.back_mut().filter(|(l, b)| *l == layer && b.continues(&m));
-        match waits {
-            Some((_, batch)) => batch.push(m),
-            None => {
+        match self.inner.loopback.back_mut() {
+            Some((l, Copies::Batch(batch))) if *l == layer && batch.continues(&m) => batch.push(m),
+            Some(_) | None => {
                 let batch = Batch::of(self.inner.group.local, m);
-                self.inner.loopback.push_back((layer, batch));
+                self.inner.loopback.push_back((layer, Copies::Batch(batch)));
             }
         }
+    }
+
+    /// As [`Cx::loopback`], of a row.
+    pub(crate) fn loopback_row(&mut self, row: Row) {
+        self.inner.loopback.push_back((self.me + 1, Copies::Row(row)));
+    }
+
+    /// Sends a row up from above this layer.
+    pub(crate) fn row_up(&mut self, row: Row) {
+        self.inner.out.push(Emission::RowUp(row));
     }
 
     /// Sends an event on its way from this layer.

@@ -8,7 +8,7 @@ use crate::{Address, Message, Primacy, View, ViewId};
 use bytes::Bytes;
 use futures_core::Stream;
 use rgroups_core as core;
-use rgroups_core::{Command, Consumed, Uuid};
+use rgroups_core::{Command, Consumed, Row, Uuid};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -86,6 +86,7 @@ pub struct Events {
     ready: VecDeque<Item>,
     from: Uuid,
     batch: std::vec::IntoIter<core::Message>,
+    row: Option<Reading>,
     /// Returned by the last poll, consumed by the next one.
     held: Vec<Consumed>,
     held_weight: u64,
@@ -99,6 +100,24 @@ pub struct Events {
     cut_number: u64,
 }
 
+/// A row of which messages were not returned yet.
+#[derive(Debug)]
+struct Reading {
+    from: Uuid,
+    account: core::row::Account,
+    /// That of the next message.
+    number: i64,
+    payloads: std::vec::IntoIter<Bytes>,
+}
+
+impl Reading {
+    fn of(row: Row) -> Self {
+        let number = row.numbers.map_or(0, |(_, first)| first);
+        let Row { src: from, account, payloads, .. } = row;
+        Self { from, account, number, payloads: payloads.into_iter() }
+    }
+}
+
 impl Events {
     pub(crate) fn new(owner: Arc<Owner>) -> Self {
         Self {
@@ -106,6 +125,7 @@ impl Events {
             ready: VecDeque::new(),
             from: Uuid::new(0, 0),
             batch: Vec::new().into_iter(),
+            row: None,
             held: Vec::new(),
             held_weight: 0,
             last_awaited: false,
@@ -260,13 +280,16 @@ impl Events {
         self.look_for_cut();
         loop {
             if let Some(m) = self.batch.next() {
-                give_back(&mut self.held, self.from, &m);
+                give_back(&mut self.held, self.from, m.receipt);
                 self.held_weight += weight(&m);
                 self.last_awaited = m.receipt.rsvp.is_some();
                 if self.cut.as_ref().is_some_and(|c| c.contains(self.from, &m)) {
                     continue;
                 }
                 let m = Message::from_wire(Address(self.from), m.wire);
+                return Some(Happening::Event(Event::Message(m)));
+            }
+            if let Some(m) = self.next_of_row() {
                 return Some(Happening::Event(Event::Message(m)));
             }
             match self.ready.pop_front()? {
@@ -300,8 +323,25 @@ impl Events {
                     self.from = from;
                     self.batch = messages.into_iter();
                 }
+                Item::Row(row) => self.row = Some(Reading::of(row)),
             }
         }
+    }
+
+    fn next_of_row(&mut self) -> Option<Message> {
+        let row = self.row.as_mut()?;
+        for payload in row.payloads.by_ref() {
+            let (from, number) = (row.from, row.number);
+            row.number = number.wrapping_add(1);
+            give_back(&mut self.held, from, row.account.receipt(&payload));
+            self.held_weight += crate::inbox::cost_of(payload.len());
+            self.last_awaited = false;
+            if !self.cut.as_ref().is_some_and(|c| c.contains_number(from, number)) {
+                return Some(Message::received(Address(from), payload));
+            }
+        }
+        self.row = None;
+        None
     }
 }
 

@@ -32,6 +32,20 @@ pub(crate) fn cost_of(len: usize) -> u64 {
     (len as u64).max(MIN_COST)
 }
 
+/// What a row of multicasts costs at most before another one begins.
+const ROW: u64 = 256_000;
+
+/// Takes what a message carries, if it is a multicast and carries nothing but bytes.
+fn take_bare(op: Option<OpId>, message: &mut wire::Message) -> Option<Bytes> {
+    let plain = op.is_none() && message.dest.is_none() && message.flags.is_empty();
+    match &mut message.body {
+        wire::Body::Bytes(Some(payload)) if plain && !payload.is_empty() => {
+            Some(std::mem::take(payload))
+        }
+        _ => None,
+    }
+}
+
 /// Messages that wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Line {
@@ -50,6 +64,11 @@ pub(crate) enum Request {
         cost: u64,
         /// Who waits for the answer; without, it was admitted already (unless it has a call).
         reply: Option<oneshot::Sender<SendResult>>,
+    },
+    /// Multicasts with these payloads and nothing else, which were admitted. None is empty.
+    Row {
+        payloads: Vec<Bytes>,
+        cost: u64,
     },
     Command(Command),
     /// Do something with a counter.
@@ -187,7 +206,8 @@ impl Inbox {
     }
 
     fn wake(&self) {
-        if self.asleep.swap(false, Ordering::AcqRel) {
+        // Reading first: the driver of a busy member is never asleep.
+        if self.asleep.load(Ordering::Acquire) && self.asleep.swap(false, Ordering::AcqRel) {
             // Fails only when the driver's poll is gone, and with it whoever could be woken.
             let _ = self.waker.wake();
         }
@@ -198,7 +218,7 @@ impl Inbox {
     pub(crate) fn attempt(
         &self,
         line: Line,
-        message: wire::Message,
+        mut message: wire::Message,
         cost: u64,
         oversize: bool,
     ) -> Attempt {
@@ -214,8 +234,13 @@ impl Inbox {
             Err(by) => return Attempt::NoCredit(message, by),
         };
         state.bytes += cost;
-        let send = app::Send { op, message, try_only: false, deadline: None, sync: None };
-        state.requests.push_back(Request::Send { send, line, cost, reply: None });
+        match take_bare(op, &mut message) {
+            Some(payload) => state.push_bare(payload, cost),
+            None => {
+                let send = app::Send { op, message, try_only: false, deadline: None, sync: None };
+                state.requests.push_back(Request::Send { send, line, cost, reply: None });
+            }
+        }
         drop(state);
         self.wake();
         Attempt::Admitted
@@ -331,11 +356,14 @@ impl Inbox {
         taken.requests.reserve(limit.min(state.requests.len()));
         while taken.requests.len() < limit && bytes < limit_bytes {
             let Some(request) = state.requests.pop_front() else { break };
-            if let Request::Send { line, cost, .. } = &request {
-                bytes += cost;
-                if let Some(w) = state.window_mut(*line) {
-                    w.queued = w.queued.saturating_sub(*cost);
-                }
+            let (line, cost) = match &request {
+                Request::Send { line, cost, .. } => (*line, *cost),
+                Request::Row { cost, .. } => (Line::Multicast, *cost),
+                _ => (Line::Free, 0),
+            };
+            bytes += cost;
+            if let Some(w) = state.window_mut(line) {
+                w.queued = w.queued.saturating_sub(cost);
             }
             taken.requests.push(request);
         }
@@ -387,6 +415,18 @@ impl Inbox {
 }
 
 impl State {
+    /// Appends a multicast to those that it follows directly.
+    fn push_bare(&mut self, payload: Bytes, cost: u64) {
+        if let Some(Request::Row { payloads, cost: all }) = self.requests.back_mut()
+            && *all < ROW
+        {
+            payloads.push(payload);
+            *all += cost;
+            return;
+        }
+        self.requests.push_back(Request::Row { payloads: Vec::from([payload]), cost });
+    }
+
     fn new_op(&mut self) -> OpId {
         self.next_op += 1;
         OpId(self.next_op - 1)

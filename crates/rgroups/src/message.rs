@@ -168,6 +168,12 @@ impl Message {
         }
     }
 
+    /// A multicast that carries nothing but bytes.
+    pub(crate) fn received(src: Address, payload: Bytes) -> Self {
+        let payload = Payload::Bytes(payload);
+        Self { dest: None, src: Some(src), flags: Flags::empty(), payload }
+    }
+
     pub(crate) fn from_wire(src: Address, m: wire::Message) -> Self {
         let dest = m.dest.as_ref().and_then(wire::Address::uuid).map(Address);
         Self { dest, src: Some(src), flags: m.flags, payload: Payload::from_body(src, m.body) }

@@ -3,7 +3,7 @@
 use crate::state::StateResponder;
 use crate::{Address, Primacy, View, ViewId};
 use bytes::Bytes;
-use rgroups_core::{Consumed, Message, Pool, Uuid};
+use rgroups_core::{Consumed, Delivery, Message, Pool, Receipt, Row, Uuid};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,8 @@ pub(crate) enum Item {
         from: Uuid,
         messages: Vec<Message>,
     },
+    /// Messages of one sender that carry nothing but these payloads, counted by flow control.
+    Row(Row),
     Rejoining {
         reason: String,
     },
@@ -102,9 +104,22 @@ impl Outbox {
         let mut back = Vec::new();
         let mut state = self.lock();
         for mut item in items {
+            if let Item::Row(row) = item {
+                item = counted(row);
+            }
+            if let Item::Row(row) = &item {
+                if state.abandoned {
+                    back.extend(row.consumed());
+                    continue;
+                }
+                let bytes = row.cost(crate::inbox::cost_of(0));
+                state.bytes += bytes;
+                state.messages += row.len() as u64;
+                self.unconsumed.fetch_add(bytes, Ordering::Relaxed);
+            }
             if let Item::Messages { from, messages } = &mut item {
                 if state.abandoned {
-                    messages.iter().for_each(|m| give_back(&mut back, *from, m));
+                    messages.iter().for_each(|m| give_back(&mut back, *from, m.receipt));
                     continue;
                 }
                 self.limit_exempt(&mut state, *from, messages, &mut back);
@@ -144,7 +159,7 @@ impl Outbox {
             if fits {
                 state.exempt += weight(m);
             } else {
-                give_back(back, from, m);
+                give_back(back, from, m.receipt);
                 if self.refused.fetch_add(1, Ordering::Relaxed) == 0 {
                     tracing::warn!(
                         limit = self.exempt_limit,
@@ -201,8 +216,9 @@ impl Outbox {
         for item in items {
             match item {
                 Item::Messages { from, messages } => {
-                    messages.iter().for_each(|m| give_back(&mut back, from, m));
+                    messages.iter().for_each(|m| give_back(&mut back, from, m.receipt));
                 }
+                Item::Row(row) => back.extend(row.consumed()),
                 // Whoever asks for a state hears that nobody reads its question.
                 Item::StateRequested(_)
                 | Item::View(_)
@@ -225,6 +241,15 @@ impl Outbox {
     }
 }
 
+/// A row whose messages flow control has counted; else its messages, which have a limit here.
+fn counted(row: Row) -> Item {
+    if row.account.pool != Pool::Exempt {
+        return Item::Row(row);
+    }
+    let Delivery { from, messages, .. } = row.into();
+    Item::Messages { from, messages }
+}
+
 /// What a message weighs in the queue.
 pub(crate) fn weight(m: &Message) -> u64 {
     crate::inbox::cost_of(m.receipt.bytes as usize)
@@ -232,8 +257,8 @@ pub(crate) fn weight(m: &Message) -> u64 {
 }
 
 /// Adds a message to what is given back, joined with others of its account where possible.
-pub(crate) fn give_back(back: &mut Vec<Consumed>, from: Uuid, m: &Message) {
-    let one = Consumed::one(from, m.receipt);
+pub(crate) fn give_back(back: &mut Vec<Consumed>, from: Uuid, receipt: Receipt) {
+    let one = Consumed::one(from, receipt);
     if !back.iter_mut().rev().take(8).any(|c| c.absorb(&one)) {
         back.push(one);
     }

@@ -14,9 +14,18 @@ use core::fmt::Debug;
 /// Frames above this are refused in [`tcp_stream`].
 const MAX_FRAME: usize = 1 << 16;
 
-/// A packet.
+/// A packet, which is what it is whether it is read as a row or not.
 pub fn frame(data: &[u8]) {
-    if let Ok(frame) = Frame::decode(Bytes::copy_from_slice(data)) {
+    let packet = Bytes::copy_from_slice(data);
+    if let Some((start, payloads)) = crate::RowStart::decode(&packet) {
+        let frame = Frame::decode(packet.clone());
+        let numbered = |m: &Message| m.src == Some(start.src.into()) && m.headers.len() == 2;
+        let all = frame.as_ref().is_ok_and(|f| f.messages().iter().all(numbered));
+        assert!(all, "a row is something else");
+        let bodies = frame.iter().flat_map(|f| f.messages()).map(|m| m.body.as_bytes());
+        assert!(bodies.eq(payloads.iter().map(Some)), "a row has other payloads");
+    }
+    if let Ok(frame) = Frame::decode(packet) {
         let again = Frame::decode(frame.to_bytes());
         assert_eq!(again.as_ref(), Ok(&frame), "a packet changes when it is encoded");
         assert!(!crate::show_frame(&frame).is_empty(), "a packet has no text");

@@ -1,10 +1,10 @@
 //! The edge of UDP and of the in-process hub: a packet is a datagram.
 
-use super::frames::FrameBuffer;
+use super::frames::{FrameBuffer, Packet};
 use super::out::Out;
 use super::{Cast, RawOp};
-use crate::net::{NetEvent, OutFrame, Route, without_scope};
-use crate::wire::{Frame, Message, mping};
+use crate::net::{NetEvent, Route, without_scope};
+use crate::wire::{Frame, Message, RowStart, mping};
 use crate::{DropReason, Time};
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -29,13 +29,13 @@ impl Datagrams {
 
     /// Sends a frame. One that is larger than a datagram can be is a bug of ours: it is dropped,
     /// counted and traced.
-    pub(super) fn send(&mut self, now: Time, frame: &OutFrame, out: &mut Out) {
-        let bytes = self.buffer.datagram(frame);
+    pub(super) fn send(&mut self, now: Time, packet: Packet<'_>, out: &mut Out) {
+        let bytes = self.buffer.datagram(packet);
         if bytes.len() > self.max {
             out.counters.oversized += 1;
             return out.unsent(now, None, DropReason::OverLimit);
         }
-        match &frame.route {
+        match packet.route() {
             Route::Multicast => out.raw.push_back(RawOp::Datagram { to: Cast::Group, bytes }),
             Route::Peer(to) => out.raw.push_back(RawOp::Datagram { to: Cast::To(*to), bytes }),
             Route::Peers(all) => out.raw.extend(
@@ -67,6 +67,9 @@ pub(super) fn decode_discovery(bytes: Bytes) -> NetEvent {
 
 /// A packet, or the fact that the bytes are none.
 pub(super) fn decode(bytes: Bytes, from: Option<SocketAddr>) -> NetEvent {
+    if let Some((start, payloads)) = RowStart::decode(&bytes) {
+        return NetEvent::Row { start, payloads, from };
+    }
     match Frame::decode(bytes) {
         Ok(frame) => NetEvent::Frame { frame, from },
         Err(error) => NetEvent::Undecodable { error, from },

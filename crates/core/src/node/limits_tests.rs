@@ -2,6 +2,7 @@
 //! not, and the form of what it sends.
 
 use super::datagrams::{Datagrams, MAX_DATAGRAM};
+use super::frames::Packet;
 use super::link::{LinkConfig, LinkEvent};
 use super::links::Links;
 use super::mesh::Mesh;
@@ -125,11 +126,11 @@ fn frame(route: Route, payloads: &[usize]) -> OutFrame {
 fn a_datagram_is_at_most_as_large_as_udp_allows() {
     let mut out = Out::default();
     let mut edge = Datagrams::new(at(9), MAX_DATAGRAM);
-    edge.send(Time::ZERO, &frame(Route::Multicast, &[0]), &mut out);
+    edge.send(Time::ZERO, Packet::Frame(&frame(Route::Multicast, &[0])), &mut out);
     let Some(RawOp::Datagram { bytes, .. }) = out.raw.pop_front() else { panic!("it is sent") };
     let largest = MAX_DATAGRAM - bytes.len();
-    edge.send(Time::ZERO, &frame(Route::Multicast, &[largest]), &mut out);
-    edge.send(Time::ZERO, &frame(Route::Multicast, &[largest + 1]), &mut out);
+    edge.send(Time::ZERO, Packet::Frame(&frame(Route::Multicast, &[largest])), &mut out);
+    edge.send(Time::ZERO, Packet::Frame(&frame(Route::Multicast, &[largest + 1])), &mut out);
     assert_eq!((out.raw.len(), out.counters.oversized), (1, 1));
 }
 
@@ -137,8 +138,12 @@ fn a_datagram_is_at_most_as_large_as_udp_allows() {
 fn one_message_is_a_single_packet_and_several_are_a_list_shared_by_all_receivers() {
     let mut out = Out::default();
     let mut edge = Datagrams::new(at(9), MAX_DATAGRAM);
-    edge.send(Time::ZERO, &frame(Route::Peers([at(1), at(2)].into()), &[3, 4]), &mut out);
-    edge.send(Time::ZERO, &frame(Route::Peer(at(1)), &[3]), &mut out);
+    edge.send(
+        Time::ZERO,
+        Packet::Frame(&frame(Route::Peers([at(1), at(2)].into()), &[3, 4])),
+        &mut out,
+    );
+    edge.send(Time::ZERO, Packet::Frame(&frame(Route::Peer(at(1)), &[3])), &mut out);
     let packets: Vec<(Cast, Bytes)> = out
         .raw
         .into_iter()
@@ -169,7 +174,7 @@ fn frames_of_a_stream_carry_their_length_and_share_one_buffer() {
     let mut mesh = Mesh::new(at(9), LinkConfig::default());
     let mut starts = Vec::new();
     for n in [10, 100_000, 20] {
-        mesh.send(Time::ZERO, &frame(Route::Peer(at(1)), &[n]), &mut out);
+        mesh.send(Time::ZERO, Packet::Frame(&frame(Route::Peer(at(1)), &[n])), &mut out);
         let Some(RawOp::Write { bytes, .. }) = out.raw.pop_back() else { panic!("it is written") };
         let length = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
         assert_eq!(length + 4, bytes.len());

@@ -1,13 +1,13 @@
 //! The edge of TCP: a packet is a frame on the connection with each of its receivers.
 
 use super::datagrams::decode;
-use super::frames::FrameBuffer;
+use super::frames::{FrameBuffer, Packet};
 use super::link::{Down, LinkConfig, LinkEvent};
 use super::links::Links;
 use super::out::Out;
 use super::{Port, RawEvent};
 use crate::Time;
-use crate::net::{NetEvent, OutFrame, Route};
+use crate::net::{NetEvent, Route};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -27,9 +27,9 @@ impl Mesh {
 
     /// Sends a frame; all its receivers share one encoding. A transport over streams names its
     /// receivers; a frame to the group goes to everybody that is connected.
-    pub(super) fn send(&mut self, now: Time, frame: &OutFrame, out: &mut Out) {
-        let bytes = self.buffer.streamed(frame);
-        match &frame.route {
+    pub(super) fn send(&mut self, now: Time, packet: Packet<'_>, out: &mut Out) {
+        let bytes = self.buffer.streamed(packet);
+        match packet.route() {
             Route::Peer(to) => self.links.send(now, *to, bytes, out),
             Route::Peers(all) => {
                 for to in all {

@@ -21,6 +21,8 @@ pub(crate) mod pipe;
 #[cfg(test)]
 mod plan_tests;
 pub mod raw;
+#[cfg(test)]
+mod row_tests;
 
 pub use link::LinkConfig;
 pub use raw::{Bound, Cast, Closing, Port, RawEvent, RawOp, TransportKind};
@@ -31,7 +33,9 @@ use crate::{AppEvent, Command, Env, Protocol, Stack, Time, Trace, Uuid};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use datagrams::{Datagrams, MAX_DATAGRAM};
+use frames::Packet;
 use mesh::Mesh;
 use monitor::Monitor;
 use out::Out;
@@ -111,6 +115,11 @@ impl Node {
     /// Requests of the application to send these messages ([`Stack::submit_sends`]).
     pub fn submit_sends(&mut self, now: Time, sends: impl IntoIterator<Item = app::Send>) {
         self.stack.submit_sends(now, sends);
+    }
+
+    /// Multicasts with these payloads and nothing else ([`Stack::submit_row`]).
+    pub fn submit_row(&mut self, now: Time, payloads: Vec<Bytes>) {
+        self.stack.submit_row(now, payloads);
     }
 
     /// Something happened on the network.
@@ -197,9 +206,11 @@ impl Node {
     fn perform(&mut self, now: Time, op: NetOp) {
         let out = &mut self.out;
         match (op, &mut self.edge, &mut self.monitor) {
-            (NetOp::Frame(_) | NetOp::Discovery(_), _, _) if self.finished => {}
-            (NetOp::Frame(f), Edge::Datagrams(edge), _) => edge.send(now, &f, out),
-            (NetOp::Frame(f), Edge::Mesh(edge), _) => edge.send(now, &f, out),
+            (NetOp::Frame(_) | NetOp::Row(_) | NetOp::Discovery(_), _, _) if self.finished => {}
+            (NetOp::Frame(f), Edge::Datagrams(edge), _) => edge.send(now, Packet::Frame(&f), out),
+            (NetOp::Frame(f), Edge::Mesh(edge), _) => edge.send(now, Packet::Frame(&f), out),
+            (NetOp::Row(r), Edge::Datagrams(edge), _) => edge.send(now, Packet::Row(&r), out),
+            (NetOp::Row(r), Edge::Mesh(edge), _) => edge.send(now, Packet::Row(&r), out),
             (NetOp::MonitorConnect { conn, to }, _, Some(m)) => m.connect(now, conn, to, out),
             (NetOp::MonitorSend { conn, header }, _, Some(m)) => m.send(now, conn, header, out),
             (NetOp::MonitorClose { conn }, _, Some(m)) => m.close(now, conn, out),

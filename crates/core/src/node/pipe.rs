@@ -91,7 +91,9 @@ impl Protocol for Copper {
             NetEvent::Undecodable { .. } => {
                 cx.drop_from_peer(crate::DropReason::Undecodable, None);
             }
-            NetEvent::NobodyAt(_)
+            // Nobody here sends rows.
+            NetEvent::Row { .. }
+            | NetEvent::NobodyAt(_)
             | NetEvent::Discovery(_)
             | NetEvent::MonitorAccepted { .. }
             | NetEvent::MonitorConnected { .. }

@@ -11,13 +11,15 @@ mod services;
 use crate::app::{self, StateEnd, StateFailure, SyncRequest};
 use crate::event::Room;
 use crate::protocols::primary::Minority;
+use crate::protocols::reliable::LEAST_COST;
 use crate::protocols::stable::who_holds_back;
 use crate::rpc::calls::{Calls, REQUEST};
 use crate::rpc::serving::Serving;
 use crate::wire::{Address, Flags, Hints, ProtId};
 use crate::{
     Answer, AppEvent, Batch, Command, Cx, Dir, Event, Flow, GroupChange, Interests, Message, OpId,
-    Pool, Primacy, Protocol, Query, SendRefusal, SendToken, Spec, Time, TimerKey, Uuid,
+    Pool, Primacy, Protocol, Query, Row, RowFlow, SendRefusal, SendToken, Spec, Time, TimerKey,
+    Uuid,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -395,6 +397,23 @@ impl Protocol for Entry {
 
     fn stop(&mut self, cx: &mut Cx<'_>) {
         self.close(cx);
+    }
+
+    /// A row goes down as a whole if each of its messages would go down at once.
+    fn row_down(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        let key = (None, false);
+        let open = self.state == State::Open && cx.group().view.is_some();
+        if !open || self.waiting.contains_key(&key) || row.longest() as u64 > LARGEST {
+            return RowFlow::Apart;
+        }
+        let room = self.room(key, row.longest() as u64, cx);
+        let own = match cx.ask_below(&Query::OwnRoom) {
+            Some(Answer::Bytes(left)) => left,
+            _ => u64::MAX,
+        };
+        let cost = row.cost(LEAST_COST);
+        let fits = room.immediate && cost <= room.credit && cost <= own;
+        if room.line_open && fits { RowFlow::Pass } else { RowFlow::Apart }
     }
 
     fn on_command(&mut self, cmd: Command, cx: &mut Cx<'_>) {

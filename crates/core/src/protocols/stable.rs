@@ -19,7 +19,7 @@ mod form;
 mod round;
 mod vectors;
 
-use super::reliable::{memory_cost, multicast_number};
+use super::reliable::{LEAST_COST, memory_cost, multicast_number};
 use crate::attributes::ByteSize;
 use crate::batch::Marks;
 use crate::event::{HeldBack, StabilityGauge};
@@ -27,7 +27,8 @@ use crate::wire::header::{StableHeader, StableKind};
 use crate::wire::{Flags, Header, Hints, ProtId};
 use crate::{
     Answer, Batch, Cx, Dir, DropReason, Duration, Event, Flow, Group, Interests, Message, Protocol,
-    Query, ReferenceDigest, Service, Spec, Time, TimerKey, Trace, Traffic, Uuid, View, ViewId, tag,
+    Query, ReferenceDigest, Row, RowFlow, Service, Spec, Time, TimerKey, Trace, Traffic, Uuid,
+    View, ViewId, tag,
 };
 use ages::Ages;
 use alloc::collections::BTreeMap;
@@ -187,6 +188,16 @@ impl Stable {
             *since += bytes;
         }
         self.is_due()
+    }
+
+    /// Multicasts with these numbers, lowest and highest, came in.
+    fn seen(&mut self, from: Uuid, numbers: Option<(i64, i64)>, bytes: u64, cx: &mut Cx<'_>) {
+        if let Some((lowest, highest)) = numbers {
+            self.ages.seen(from, lowest, highest, cx.now);
+        }
+        if bytes > 0 && self.count(bytes) {
+            self.report_volume(cx);
+        }
     }
 
     fn is_due(&self) -> bool {
@@ -436,12 +447,18 @@ impl Protocol for Stable {
                 }
             }
         }
-        if let Some((lowest, highest)) = numbers {
-            self.ages.seen(from, lowest, highest, cx.now);
-        }
-        if bytes > 0 && self.count(bytes) {
-            self.report_volume(cx);
-        }
+        self.seen(from, numbers, bytes, cx);
+    }
+
+    fn row_down(&mut self, _row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        // They are counted when their copies come back.
+        RowFlow::Pass
+    }
+
+    fn row_up(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        let numbers = row.span().map(|(_, first, last)| (first, last));
+        self.seen(row.src, numbers, row.cost(LEAST_COST), cx);
+        RowFlow::Pass
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {

@@ -9,7 +9,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use run::{Emission, Work};
+pub(crate) use run::{Copies, Emission, Work};
 
 use awake::Awake;
 
@@ -17,16 +17,18 @@ use crate::app;
 use crate::batch::Marks;
 use crate::net::{NetEvent, NetOp};
 use crate::protocol::Interests;
+use crate::row;
 use crate::strangers::Strangers;
 use crate::timers::Timers;
 use crate::{
-    Answer, AppEvent, Batch, Command, Dir, DropReason, Event, Group, GroupChange, Protocol, Query,
-    Rng, Time, Trace, Uuid,
+    Answer, AppEvent, Command, Dir, DropReason, Event, Group, GroupChange, Protocol, Query, Rng,
+    Row, Time, Trace, Uuid,
 };
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -67,7 +69,7 @@ pub(crate) struct Inner {
     pub(crate) group: Group,
     pub(crate) changes: Vec<GroupChange>,
     pub(crate) out: Vec<Emission>,
-    pub(crate) loopback: VecDeque<(usize, Batch)>,
+    pub(crate) loopback: VecDeque<(usize, Copies)>,
     pub(crate) timers: Timers,
     pub(crate) awake: Awake,
     pub(crate) rng: Rng,
@@ -165,12 +167,37 @@ impl Stack {
     /// [`Stack::submit`] of each, but our own copies come back when all of them have left, many in
     /// one batch.
     pub fn submit_sends(&mut self, now: Time, sends: impl IntoIterator<Item = app::Send>) {
+        let mut payloads: Vec<Bytes> = Vec::new();
         self.wake(now);
-        for send in sends {
-            self.work.push(Work::Command(Command::Send(send)));
-            self.work_off(now, &mut 0);
+        for mut send in sends {
+            match row::take_plain(&mut send) {
+                Some(payload) => payloads.push(payload),
+                None => {
+                    self.send_row(now, core::mem::take(&mut payloads));
+                    self.work.push(Work::Command(Command::Send(send)));
+                    self.work_off(now, &mut 0);
+                }
+            }
         }
+        self.send_row(now, payloads);
         self.run(now);
+    }
+
+    /// As [`Stack::submit_sends`] of multicasts with these payloads and nothing else. None is empty.
+    pub fn submit_row(&mut self, now: Time, payloads: Vec<Bytes>) {
+        self.wake(now);
+        self.send_row(now, payloads);
+        self.run(now);
+    }
+
+    fn send_row(&mut self, now: Time, payloads: Vec<Bytes>) {
+        let row = Row::sent(self.inner.group.local, payloads);
+        match row.len() {
+            0 => return,
+            1 => self.send_apart(row),
+            _ => self.work.push(Work::Sends(row)),
+        }
+        self.work_off(now, &mut 0);
     }
 
     fn push_event(&mut self, dir: Dir, ev: Event) {

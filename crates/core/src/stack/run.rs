@@ -8,9 +8,10 @@
 
 use super::Stack;
 use crate::net::NetEvent;
+use crate::row;
 use crate::{
-    AppEvent, Batch, Command, Consumed, Cx, Delivery, Dir, Event, Flow, Message, SendRefusal, Time,
-    TimerKey, Trace,
+    AppEvent, Batch, Command, Consumed, Cx, Delivery, Dir, Event, Flow, Message, Row, RowFlow,
+    SendRefusal, Time, TimerKey, Trace,
 };
 use alloc::boxed::Box;
 
@@ -19,10 +20,18 @@ use alloc::boxed::Box;
 pub(crate) enum Emission {
     Down(Message),
     Up(Batch),
+    RowUp(Row),
     Again(Batch),
     Event(Dir, Event),
     Sent(usize, u64, Result<(), SendRefusal>),
     Consumed(Consumed),
+}
+
+/// Copies of our own messages, on their way back.
+#[derive(Debug)]
+pub(crate) enum Copies {
+    Batch(Batch),
+    Row(Row),
 }
 
 /// Something to be done. The number is the layer it comes from (exclusive), or the layer to enter.
@@ -30,6 +39,10 @@ pub(crate) enum Emission {
 pub(crate) enum Work {
     Down(usize, Message),
     Up(usize, Batch),
+    /// A row of the application's, for the top layer.
+    Sends(Row),
+    RowDown(usize, Row),
+    RowUp(usize, Row),
     Event(usize, Dir, Event),
     Consumed(usize, Consumed),
     Sent(usize, u64, Result<(), SendRefusal>),
@@ -72,7 +85,8 @@ impl Stack {
         loop {
             self.work_off(now, &mut steps);
             match self.inner.loopback.pop_front() {
-                Some((layer, batch)) => self.work.push(Work::Up(layer, batch)),
+                Some((layer, Copies::Batch(batch))) => self.work.push(Work::Up(layer, batch)),
+                Some((layer, Copies::Row(row))) => self.work.push(Work::RowUp(layer, row)),
                 None => return,
             }
         }
@@ -91,6 +105,9 @@ impl Stack {
         match work {
             Work::Down(from, msg) => self.walk_down(now, from, msg),
             Work::Up(from, batch) => self.walk_up(now, from, batch),
+            Work::Sends(row) => self.enter_row(now, row),
+            Work::RowDown(from, row) => self.walk_row_down(now, from, row),
+            Work::RowUp(from, row) => self.walk_row_up(now, from, row),
             Work::Event(from, dir, ev) => self.walk_event(now, from, dir, ev),
             Work::Consumed(from, c) => self.walk_consumed(now, from, c),
             Work::Sent(layer, key, how) => self.enter(now, layer, |p, cx| p.on_sent(key, how, cx)),
@@ -114,7 +131,10 @@ impl Stack {
     fn net_layer(&self, ev: &NetEvent) -> usize {
         let named = |name| self.info.iter().position(|i| i.name == name).unwrap_or(0);
         match ev {
-            NetEvent::Frame { .. } | NetEvent::Undecodable { .. } | NetEvent::NobodyAt(_) => 0,
+            NetEvent::Frame { .. }
+            | NetEvent::Row { .. }
+            | NetEvent::Undecodable { .. }
+            | NetEvent::NobodyAt(_) => 0,
             NetEvent::Discovery(_) => named("MPING"),
             NetEvent::MonitorAccepted { .. }
             | NetEvent::MonitorConnected { .. }
@@ -160,6 +180,7 @@ impl Stack {
             self.work.push(match e {
                 Emission::Down(m) => Work::Down(layer, m),
                 Emission::Up(b) => Work::Up(layer + 1, b),
+                Emission::RowUp(r) => Work::RowUp(layer + 1, r),
                 Emission::Again(b) => Work::Up(layer, b),
                 Emission::Event(Dir::Down, ev) => Work::Event(layer, Dir::Down, ev),
                 Emission::Event(Dir::Up, ev) => Work::Event(layer + 1, Dir::Up, ev),
@@ -219,6 +240,68 @@ impl Stack {
             multicast: batch.multicast,
             messages: batch.take_all(),
         }));
+    }
+
+    /// The top layer lets all of the row down, or gets its messages as commands.
+    fn enter_row(&mut self, now: Time, mut row: Row) {
+        let top = self.layers.len() - 1;
+        match self.call(now, top, |p, cx| p.row_down(&mut row, cx)) {
+            RowFlow::Pass => {
+                self.work.push(Work::RowDown(top, row));
+                self.queue_emissions(top);
+            }
+            RowFlow::Apart => self.send_apart(row),
+        }
+    }
+
+    pub(super) fn send_apart(&mut self, row: Row) {
+        let sends = row.payloads.into_iter().rev().map(row::send_of);
+        self.work.extend(sends.map(|send| Work::Command(Command::Send(send))));
+    }
+
+    /// `from`: the layer above the first one to visit.
+    fn walk_row_down(&mut self, now: Time, from: usize, mut row: Row) {
+        for layer in (0..from).rev() {
+            if !self.info[layer].interests.down.wants(true) {
+                continue;
+            }
+            match self.call(now, layer, |p, cx| p.row_down(&mut row, cx)) {
+                RowFlow::Apart => {
+                    debug_assert!(self.inner.out.is_empty(), "a row that was treated comes apart");
+                    let messages = row.into_messages().rev();
+                    return self.work.extend(messages.map(|m| Work::Down(layer + 1, m)));
+                }
+                RowFlow::Pass if row.is_empty() => return self.queue_emissions(layer),
+                RowFlow::Pass if self.inner.out.is_empty() => {}
+                RowFlow::Pass => {
+                    self.work.push(Work::RowDown(layer, row));
+                    return self.queue_emissions(layer);
+                }
+            }
+        }
+        debug_assert!(false, "a row fell through the transport");
+    }
+
+    /// `first`: the first layer to visit.
+    fn walk_row_up(&mut self, now: Time, first: usize, mut row: Row) {
+        for layer in first..self.layers.len() {
+            let info = &self.info[layer];
+            if !info.interests.up.wants(true) && !row.marks().meets(info.marks) {
+                continue;
+            }
+            match self.call(now, layer, |p, cx| p.row_up(&mut row, cx)) {
+                RowFlow::Apart => {
+                    debug_assert!(self.inner.out.is_empty(), "a row that was treated comes apart");
+                    return self.work.push(Work::Up(layer, row.into_batch()));
+                }
+                RowFlow::Pass if self.inner.out.is_empty() => {}
+                RowFlow::Pass => {
+                    self.work.push(Work::RowUp(layer + 1, row));
+                    return self.queue_emissions(layer);
+                }
+            }
+        }
+        self.inner.app.push_back(AppEvent::Row(row));
     }
 
     /// Down: `from` is the layer above the first one. Up: the first one.

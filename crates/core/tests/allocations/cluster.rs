@@ -102,6 +102,12 @@ impl Cluster {
                         m.node.submit(now, Command::Consumed(d.consumed()));
                         busy = true;
                     }
+                    AppEvent::Row(row) => {
+                        m.delivered += row.len() as u64;
+                        let consumed = row.consumed().into_iter().collect();
+                        m.node.submit(now, Command::Consumed(consumed));
+                        busy = true;
+                    }
                     AppEvent::View(v) => m.view = v.members.len(),
                     _ => {}
                 }

@@ -20,8 +20,8 @@ use crate::stats::Stats;
 use crate::{Address, View};
 use rgroups_core::node::{Node, RawEvent, RawOp};
 use rgroups_core::{
-    Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, PrimaryClaim, Query, SendResult,
-    Time, Uuid, app,
+    Answer, AppEvent, Command, Consumed, Delivery, OpId, Pool, PrimaryClaim, Query, Row,
+    SendResult, Time, Uuid, app,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -219,6 +219,11 @@ impl Member {
                 }
                 self.sends.push(send);
             }
+            Request::Row { payloads, cost: _ } => {
+                self.stats.payload_sent += payloads.iter().map(|p| p.len() as u64).sum::<u64>();
+                self.stats.msgs_sent += payloads.len() as u64;
+                self.node.submit_row(now, payloads);
+            }
             Request::Command(Command::Disconnect) => {
                 if matches!(self.phase, Phase::Running) {
                     self.phase = Phase::Leaving { by: now + LEAVE_TIMEOUT };
@@ -269,6 +274,7 @@ impl Member {
         match ev {
             AppEvent::View(v) => self.install(&v),
             AppEvent::Deliver(d) => self.deliver(d),
+            AppEvent::Row(row) => self.deliver_row(row),
             AppEvent::Resolved { op, result } => self.resolve(op, result),
             AppEvent::ConnectFailed { reason } => {
                 if let Some(join) = self.join.take() {
@@ -392,6 +398,16 @@ impl Member {
         let payload = |m: &rgroups_core::Message| m.body.as_bytes().map_or(0, |b| b.len() as u64);
         self.stats.payload_received += d.messages.iter().map(payload).sum::<u64>();
         self.items.push(Item::Messages { from: d.from, messages: d.messages });
+    }
+
+    fn deliver_row(&mut self, row: Row) {
+        if self.discard_own && row.src == self.shared.local.0 {
+            self.back.extend(row.consumed());
+            return;
+        }
+        self.stats.msgs_received += row.len() as u64;
+        self.stats.payload_received += row.cost(0);
+        self.items.push(Item::Row(row));
     }
 
     fn resolve(&mut self, op: OpId, result: SendResult) {

@@ -16,7 +16,12 @@ impl Cut {
     }
 
     pub(crate) fn contains(&self, from: Uuid, m: &rgroups_core::Message) -> bool {
-        let Some(upto) = self.upto.get(&from) else { return false };
-        rgroups_core::protocols::reliable::multicast_number(m).is_some_and(|n| n <= *upto)
+        let number = rgroups_core::protocols::reliable::multicast_number(m);
+        number.is_some_and(|n| self.contains_number(from, n))
+    }
+
+    /// As [`Cut::contains`], of the multicast with this number.
+    pub(crate) fn contains_number(&self, from: Uuid, number: i64) -> bool {
+        self.upto.get(&from).is_some_and(|upto| number <= *upto)
     }
 }

@@ -168,6 +168,10 @@ impl Cluster {
                 self.deliver(life, delivery);
                 return None;
             }
+            AppEvent::Row(row) => {
+                self.deliver(life, row.into());
+                return None;
+            }
             AppEvent::View(v) => What::View(v),
             AppEvent::Resolved { op, result } if is_call(op) => {
                 self.call_ended(life, op, result);

@@ -94,6 +94,7 @@ pub(super) fn feed(node: &mut Node, input: &Input, now: Time) -> (Vec<What>, Vec
 fn told(event: AppEvent) -> Vec<What> {
     match event {
         AppEvent::View(v) => vec![What::View(v)],
+        AppEvent::Row(row) => told(AppEvent::Deliver(row.into())),
         AppEvent::Deliver(d) => {
             let (from, multicast) = (d.from, d.multicast);
             let contents =

@@ -11,8 +11,8 @@ use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
 use crate::wire::header::NakAckHeader;
 use crate::wire::{Body, Header, Message as WireMessage, ProtId};
 use crate::{
-    Batch, Cx, Dir, Event, Evidence, Flow, Message, Suspicion, Time, TimerKey, Trace, Uuid,
-    attributes,
+    Batch, Cx, Dir, Event, Evidence, Flow, Message, Row, RowFlow, Suspicion, Time, TimerKey, Trace,
+    Uuid, attributes,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -150,6 +150,16 @@ impl Protocol for FdAll3 {
     fn down(&mut self, msg: &mut Message, _cx: &mut Cx<'_>) -> Flow {
         self.multicast_since_tick |= !is_resent(msg);
         Flow::Pass
+    }
+
+    fn row_down(&mut self, _row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        self.multicast_since_tick = true;
+        RowFlow::Pass
+    }
+
+    fn row_up(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        self.alive(row.src, cx);
+        RowFlow::Pass
     }
 
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {

@@ -545,6 +545,7 @@ impl Protocol for FdSock2 {
             NetEvent::MonitorClosed { conn, graceful } => self.on_closed(conn, graceful, cx),
             NetEvent::MonitorAccepted { .. } => {}
             NetEvent::Frame { .. }
+            | NetEvent::Row { .. }
             | NetEvent::Undecodable { .. }
             | NetEvent::NobodyAt(_)
             | NetEvent::Discovery(_) => {

@@ -9,12 +9,12 @@ use super::grants::multicasts_wait;
 use super::line::{Class, Line, Waiting};
 use super::whole::RefusedWhole;
 use super::{FlowSettings, SlowMember};
-use crate::event::{CreditAccount, Room};
 use crate::protocols::stable::who_holds_back;
 use crate::wire::{Flags, Hints, ProtId};
 use crate::{
     Answer, AppEvent, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, OpId, Pool,
-    Protocol, Query, SendRefusal, Service, Spec, TimerKey, Trace, Traffic, Uuid, View, tag,
+    Protocol, Query, Row, RowFlow, SendRefusal, Service, Spec, TimerKey, Trace, Traffic, Uuid,
+    View, tag,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -44,14 +44,14 @@ pub struct FlowControl {
     /// Exactly the members of the view, this one included.
     pub(super) accounts: BTreeMap<Uuid, Account>,
     /// Lines where something waits, by destination; `None` is the line of multicasts.
-    lines: BTreeMap<Option<Uuid>, Line>,
+    pub(super) lines: BTreeMap<Option<Uuid>, Line>,
     /// Payload bytes and messages in all lines.
-    waiting_bytes: u64,
-    waiting_messages: u64,
+    pub(super) waiting_bytes: u64,
+    pub(super) waiting_messages: u64,
     epoch: u32,
     /// The own multicasts that are not stable are too many: the line of multicasts stands still.
-    window_full: bool,
-    refused: RefusedWhole,
+    pub(super) window_full: bool,
+    pub(super) refused: RefusedWhole,
     /// Who gives no credit, if that is to have consequences.
     pub(super) debtors: Option<Debtors>,
     pub(super) counters: Counters,
@@ -142,8 +142,17 @@ impl Protocol for FlowControl {
         Flow::Stop
     }
 
+    fn row_down(&mut self, row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        self.charge_row(row)
+    }
+
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         self.take_batch(batch, cx);
+    }
+
+    fn row_up(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        self.count_row(row, cx);
+        RowFlow::Pass
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
@@ -333,13 +342,13 @@ impl FlowControl {
         self.waiting_messages -= 1;
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.waiting_bytes >= self.settings.max_blocked
             || self.waiting_messages >= self.settings.max_blocked_messages
     }
 
     /// The accounts that a message to `dest` is charged to.
-    fn targets(
+    pub(super) fn targets(
         &self,
         dest: Option<Uuid>,
         loops: bool,
@@ -366,7 +375,13 @@ impl FlowControl {
     }
 
     /// Who has too little credit for us to send this many bytes.
-    fn limiters(&self, dest: Option<Uuid>, loops: bool, length: u64, local: Uuid) -> Vec<Uuid> {
+    pub(super) fn limiters(
+        &self,
+        dest: Option<Uuid>,
+        loops: bool,
+        length: u64,
+        local: Uuid,
+    ) -> Vec<Uuid> {
         self.targets(dest, loops, local)
             .filter(|(_, a)| a.out.balance() < a.cost(length))
             .map(|(m, _)| m)
@@ -389,7 +404,7 @@ impl FlowControl {
     }
 
     /// What the waiting heads cost at the account of `m`.
-    fn heads_cost(&self, dest: Option<Uuid>, m: Uuid, a: &Account, local: Uuid) -> u64 {
+    pub(super) fn heads_cost(&self, dest: Option<Uuid>, m: Uuid, a: &Account, local: Uuid) -> u64 {
         let Some(line) = self.lines.get(&dest) else { return 0 };
         line.heads().filter(|w| loops_back(w) || m != local).map(|w| a.cost(w.length)).sum()
     }
@@ -552,49 +567,10 @@ impl FlowControl {
             cx.raise(Dir::Up, Event::RoomAgain);
         }
     }
-
-    fn room(&self, dest: Option<Uuid>, class: Class, length: u64, local: Uuid) -> Room {
-        let max = self.settings.max_blocked;
-        let line = self.lines.get(&dest);
-        let credit = self.targets(dest, true, local).map(|(_, a)| a.out.balance()).min();
-        let next = line.is_none_or(|l| l.is_open_to(class, length));
-        let lacking = self.limiters(dest, true, length, local);
-        let stands_still = self.window_full && dest.is_none();
-        let immediate = next && lacking.is_empty() && !stands_still;
-        Room {
-            line_open: line.is_none() || !self.is_full(),
-            immediate,
-            credit: if next { credit.unwrap_or(u64::MAX) } else { 0 },
-            free_bytes: max.saturating_sub(self.waiting_bytes),
-            free_messages: self.settings.max_blocked_messages.saturating_sub(self.waiting_messages),
-            limited_by: match (immediate, next) {
-                (true, _) => Vec::new(),
-                (false, true) => lacking,
-                (false, false) => self.blockers(dest, local),
-            },
-        }
-    }
-
-    fn gauge(&self, peer: Uuid, a: &Account, local: Uuid) -> CreditAccount {
-        let dest = self.line_of(peer);
-        let waiting = self.lines.get(&dest).into_iter().flat_map(Line::all);
-        let waiting = waiting.filter(|w| loops_back(w) || peer != local);
-        let heads = self.heads_cost(dest, peer, a, local);
-        CreditAccount {
-            peer,
-            balance: a.out.balance(),
-            shown: a.out.balance() as i64 - heads as i64,
-            waiting: waiting.map(|w| a.cost(w.length)).sum(),
-            unconsumed: a.inc.unconsumed(),
-            ungranted: a.inc.ungranted(),
-            max: self.settings.terms.max,
-            charged: a.out.charged(),
-        }
-    }
 }
 
 /// Whether the waiting message is charged to this member where it is a destination. Only a multicast
 /// can do without its own copy; a unicast to oneself comes back whatever its hints say.
-fn loops_back(w: &Waiting) -> bool {
+pub(super) fn loops_back(w: &Waiting) -> bool {
     !w.msg.is_multicast() || !w.msg.hints.contains(Hints::DONT_LOOPBACK)
 }

@@ -81,7 +81,7 @@ impl FlowControl {
         }
     }
 
-    fn overdraw(&mut self, m: Uuid, cx: &mut Cx<'_>) {
+    pub(super) fn overdraw(&mut self, m: Uuid, cx: &mut Cx<'_>) {
         let Some(a) = self.accounts.get_mut(&m) else { return };
         let grant = a.inc.overdraw_pending(cx.now, &self.settings.terms);
         if self.grant(m, grant, cx) {

@@ -10,8 +10,10 @@ mod credits;
 #[cfg(test)]
 mod credits_tests;
 mod debtors;
+mod gauges;
 mod grants;
 mod line;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod whole;

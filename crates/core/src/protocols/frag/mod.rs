@@ -20,7 +20,7 @@ use crate::batch::Marks;
 use crate::wire::{self, Header, Hints, ProtId};
 use crate::{
     Answer, Batch, Consumed, Cx, Dir, DropReason, Event, Flow, Group, Interests, Message, Protocol,
-    Query, SendRefusal, SendToken, Service, Spec, Traffic,
+    Query, Row, RowFlow, SendRefusal, SendToken, Service, Spec, Traffic,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -150,6 +150,10 @@ impl Protocol for Frag2 {
             cx.send_down(fragment);
         }
         Flow::Stop
+    }
+
+    fn row_down(&mut self, row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        if row.longest() <= self.frag_size { RowFlow::Pass } else { RowFlow::Apart }
     }
 
     fn on_sent(&mut self, key: u64, how: Result<(), SendRefusal>, cx: &mut Cx<'_>) {

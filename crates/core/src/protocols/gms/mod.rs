@@ -47,7 +47,8 @@ use crate::wire::header::{GmsHeader, GmsKind};
 use crate::wire::{Address, Header, ProtId};
 use crate::{
     Answer, AppEvent, Batch, Cx, Digest, Dir, DropReason, Event, Flow, Group, GroupChange, Message,
-    Purpose, Query, ReferenceDigest, Suspicion, Time, TimerKey, Trace, Uuid, View, attributes,
+    Purpose, Query, ReferenceDigest, Row, RowFlow, Suspicion, Time, TimerKey, Trace, Uuid, View,
+    attributes,
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -405,6 +406,11 @@ impl Protocol for Gms {
         } else {
             self.hold(batch, cx);
         }
+    }
+
+    fn row_up(&mut self, row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        let passes = self.is_member(row.src) && !self.waits_for_view(row.src);
+        if passes { RowFlow::Pass } else { RowFlow::Apart }
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {

@@ -189,10 +189,14 @@ impl Gms {
 
     /// Whether a batch of this kind was sent behind the view that waits.
     pub(super) fn waits_behind_view(&self, batch: &Batch) -> bool {
-        let pending = self.pending.as_ref();
+        batch.multicast && !batch.oob && self.waits_for_view(batch.src)
+    }
+
+    /// Whether regular multicasts of `src` wait behind the view.
+    pub(super) fn waits_for_view(&self, src: Uuid) -> bool {
         // Before a synchronous change nothing that belongs behind it comes up at all.
-        let behind = |p: &Pending| !p.synchronous && p.announcers.contains(&batch.src);
-        batch.multicast && !batch.oob && pending.is_some_and(behind)
+        let behind = |p: &Pending| !p.synchronous && p.announcers.contains(&src);
+        self.pending.as_ref().is_some_and(behind)
     }
 
     /// Whether a message of `src` waits behind the view.

@@ -22,8 +22,8 @@ use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
 use crate::wire::header::Merge3Header;
 use crate::wire::{self, Address, Body, Decode, Encode, Header, Hints, ProtId, Reader, Writer};
 use crate::{
-    Batch, Cx, Dir, DropReason, Event, Flow, Message, Purpose, Time, TimerKey, Uuid, View, ViewId,
-    attributes,
+    Batch, Cx, Dir, DropReason, Event, Flow, Message, Purpose, Row, RowFlow, Time, TimerKey, Uuid,
+    View, ViewId, attributes,
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::ToString;
@@ -428,6 +428,10 @@ impl Protocol for Merge3 {
         if stranger && cx.group().is_coordinator() && self.may_answer(cx.now) {
             self.announce(cx);
         }
+    }
+
+    fn row_up(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        if cx.is_member(row.src) { RowFlow::Pass } else { RowFlow::Apart }
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {

@@ -17,6 +17,18 @@ pub(super) enum Kept {
 }
 
 impl Kept {
+    /// A message with this payload, without flags and hints, of a window whose [`Pattern`] it fits.
+    pub(super) fn bare(payload: Bytes) -> Self {
+        Kept::Plain { flags: Flags::default(), hints: Hints::default(), payload }
+    }
+
+    /// The same where it does not fit.
+    pub(super) fn whole(src: Option<Address>, id: ProtId, seqno: i64, payload: Bytes) -> Self {
+        let m = wire::Message { src, ..wire::Message::multicast(Body::bytes(payload)) };
+        let m = m.with_header(id, Header::NakAck(NakAckHeader::Msg(seqno)));
+        Kept::Whole(Box::new(m))
+    }
+
     /// Payload bytes, as flow control counts them.
     pub(super) fn length(&self) -> usize {
         match self {
@@ -95,10 +107,15 @@ impl Pattern {
 
     fn fits(&mut self, seqno: i64, m: &wire::Message) -> bool {
         let Some(id) = number_alone(seqno, m) else { return false };
+        self.takes(m.src.as_ref(), id)
+    }
+
+    /// Whether plain messages are of this source and numbered by this protocol.
+    pub(super) fn takes(&mut self, src: Option<&Address>, id: ProtId) -> bool {
         match &self.0 {
-            Some(common) => common.id == id && common.src == m.src,
+            Some(common) => common.id == id && common.src.as_ref() == src,
             None => {
-                self.0 = Some(Common { src: m.src.clone(), id });
+                self.0 = Some(Common { src: src.cloned(), id });
                 true
             }
         }

@@ -44,7 +44,7 @@ pub(crate) fn take_number(whole: &mut wire::Message, from: &wire::Message) {
     }
 }
 
-pub(crate) use window::cost as memory_cost;
+pub(crate) use window::{LEAST_COST, cost as memory_cost};
 
 #[cfg(test)]
 mod large_tests;

@@ -47,6 +47,13 @@ impl Parking {
         kept
     }
 
+    /// A payload that may be kept.
+    pub(super) fn payload(&mut self, payload: &Bytes) -> Bytes {
+        let mut kept = payload.clone();
+        self.copy_out(&mut kept);
+        kept
+    }
+
     fn copy_out(&mut self, b: &mut Bytes) {
         if b.is_empty() || b.len() > SMALL {
             return;

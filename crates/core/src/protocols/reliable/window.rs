@@ -13,8 +13,9 @@ use super::multicast::repair::{Cut, Holding, Ranges};
 use super::parking::Parking;
 use super::slots::{Slot, Slots};
 use crate::event::{WindowGauge, WindowKind};
-use crate::wire::{self, Flags, SeqnoPair};
+use crate::wire::{self, Flags, ProtId, SeqnoPair};
 use crate::{DropReason, Message, Time, Uuid};
+use bytes::Bytes;
 
 /// How far ahead of what is delivered a number may be.
 pub(crate) const MAX_AHEAD: i64 = 1 << 20;
@@ -182,6 +183,70 @@ impl Window {
         let kept = self.pattern.keep_copy(seqno, m);
         self.hold(seqno, kept);
         seqno
+    }
+
+    /// Adds messages of our own that carry their number in the header of `id` and nothing else but these
+    /// payloads. The number of the first one.
+    pub(crate) fn append_row(&mut self, id: ProtId, payloads: &[Bytes]) -> i64 {
+        let first = self.received.wrapping_add(1);
+        let plain = self.pattern.takes(None, id);
+        for payload in payloads {
+            self.received = self.received.wrapping_add(1);
+            let kept = match plain {
+                true => Kept::bare(payload.clone()),
+                false => Kept::whole(None, id, self.received, payload.clone()),
+            };
+            self.hold(self.received, kept);
+        }
+        first
+    }
+
+    /// Whether `seqno` is the next number, and nothing is here or known beyond it.
+    pub(crate) fn expects(&self, seqno: i64) -> bool {
+        let next = seqno == self.delivered.wrapping_add(1);
+        next && self.received == self.delivered
+            && self.gaps.is_empty()
+            && self.limits.kept.is_some()
+    }
+
+    /// Takes and delivers what [`Window::expects`] says is next: messages of `src` with their number in the
+    /// header of `id`, and nothing else but these payloads.
+    pub(crate) fn take_row(
+        &mut self,
+        src: Uuid,
+        id: ProtId,
+        first: i64,
+        payloads: &[Bytes],
+        parking: &mut Parking,
+    ) {
+        let src = Some(wire::Address::Uuid(src));
+        let plain = self.pattern.takes(src.as_ref(), id);
+        let mut seqno = first;
+        for payload in payloads {
+            let payload = parking.payload(payload);
+            let kept = match plain {
+                true => Kept::bare(payload),
+                false => Kept::whole(src.clone(), id, seqno, payload),
+            };
+            self.count(&kept);
+            self.slots.put(seqno, Slot::Delivered(kept), self.low);
+            self.received = seqno;
+            seqno = seqno.wrapping_add(1);
+        }
+        self.advance();
+    }
+
+    /// The waiting messages `first..=last` are delivered by other means. False, and nothing is done, if
+    /// they are not what is delivered next.
+    pub(crate) fn mark_row_delivered(&mut self, first: i64, last: i64) -> bool {
+        let next = first == self.delivered.wrapping_add(1);
+        let span = last.wrapping_sub(first);
+        let numbers = || (0..=span).map(|i| first.wrapping_add(i));
+        let sent = self.received.wrapping_sub(last) >= 0;
+        if !next || !sent || !numbers().all(|n| self.holds(n)) {
+            return false;
+        }
+        numbers().all(|n| self.mark_delivered(n))
     }
 
     /// Takes over from the window that this one replaces what it delivered out of turn beyond our

@@ -6,6 +6,7 @@ use crate::wire::{Body, Message as Wire};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+const FROM: Uuid = Uuid::new(3 << 32, 3);
 const NOTHING_KEPT: Limits = Limits { held: u64::MAX, kept: None };
 const KEPT: Limits = Limits { held: u64::MAX, kept: Some(u64::MAX) };
 
@@ -31,6 +32,21 @@ fn give(w: &mut Window, seqno: i64, oob: bool) -> Vec<i64> {
         out.push(number(&m));
     }
     out
+}
+
+/// The same of `n` messages from `first` on: as a row where the window takes one.
+fn give_row(w: &mut Window, first: i64, n: i64, oob: bool) -> Vec<i64> {
+    let numbers = (0..n).map(|i| first.wrapping_add(i));
+    if oob || n < 2 || !w.expects(first) {
+        return numbers.flat_map(|n| give(w, n, oob)).collect();
+    }
+    let payloads: Vec<Bytes> = numbers.clone().map(|n| n.to_be_bytes().to_vec().into()).collect();
+    w.take_row(FROM, ProtId::NAKACK2, first, &payloads, &mut Parking::default());
+    for n in numbers.clone() {
+        let kept = w.get(n).expect("what was delivered is kept");
+        assert_eq!((number(&kept), kept.src), (n, Some(FROM.into())));
+    }
+    numbers.collect()
 }
 
 /// What a window must do, by offsets from its start so that nothing wraps.
@@ -87,11 +103,13 @@ fn a_window_does_what_the_model_does_from_any_start() {
         for _ in 0..400 {
             let at = model.delivered + rng.below(40) as i64 - 5;
             let oob = rng.chance(0.2);
-            let real: Vec<i64> = give(&mut w, start.wrapping_add(at), oob)
+            let n = if oob { 1 } else { 1 + rng.below(4) as i64 };
+            let real: Vec<i64> = give_row(&mut w, start.wrapping_add(at), n, oob)
                 .iter()
                 .map(|n| n.wrapping_sub(*start))
                 .collect();
-            assert_eq!(real, model.give(at, oob), "round {round}, number {at}");
+            let expected: Vec<i64> = (at..at + n).flat_map(|at| model.give(at, oob)).collect();
+            assert_eq!(real, expected, "round {round}, {n} numbers from {at}");
             if rng.chance(0.1) {
                 let upto = model.low + rng.below(30) as i64;
                 model.low = model.low.max(upto.min(model.delivered));
@@ -109,6 +127,23 @@ fn a_window_does_what_the_model_does_from_any_start() {
             assert_eq!(w.messages(), kept_now.count() as u64);
         }
     }
+}
+
+#[test]
+fn a_row_of_our_own_waits_for_its_copies_and_for_each_of_them() {
+    let mut w = Window::for_sending();
+    w.append(&mut message(1, false).wire, |_, _| {});
+    let payloads: Vec<Bytes> = [2i64, 3, 4].map(|n| n.to_be_bytes().to_vec().into()).to_vec();
+    assert_eq!(w.append_row(ProtId::NAKACK2, &payloads), 2);
+    assert_eq!((w.received(), w.delivered(), w.messages()), (4, 0, 4));
+    assert!((2..=4).all(|n| number(&w.get(n).expect("it is here")) == n));
+    assert!(!w.mark_row_delivered(2, 4), "not before what came first");
+    assert!(w.mark_delivered(1));
+    assert!(!w.mark_row_delivered(2, 5), "not what was never sent");
+    assert!(w.mark_row_delivered(2, 4));
+    assert!(!w.mark_row_delivered(2, 4), "once");
+    assert_eq!((w.delivered(), w.purge(9)), (4, Some(4)));
+    assert_eq!((w.messages(), w.bytes()), (0, 0));
 }
 
 #[test]

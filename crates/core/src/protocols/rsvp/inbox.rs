@@ -86,6 +86,20 @@ impl Inboxes {
         messages.iter_mut().for_each(|m| Self::enter_one(stretches, m));
     }
 
+    /// As [`Inboxes::enter_all`], of `n` messages. Where they count; `None`: not all in one place, and
+    /// nothing was done.
+    pub(super) fn enter_row(&mut self, source: Source, n: usize) -> Option<u32> {
+        let last = &mut self.last_place;
+        let stretches = self.of.entry(source).or_insert_with(|| VecDeque::from([Self::open(last)]));
+        match stretches.as_mut_slices() {
+            ([only], _) if only.end == End::Open => {
+                only.unconsumed += n as u64;
+                Some(only.place)
+            }
+            _ => None,
+        }
+    }
+
     /// `m` goes up to the application.
     pub(super) fn enter(&mut self, source: Source, m: &mut Message) {
         self.enter_all(source, core::slice::from_mut(m));

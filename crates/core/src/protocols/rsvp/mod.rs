@@ -21,8 +21,8 @@ use crate::app::SyncEnd;
 use crate::event::Room;
 use crate::wire::ProtId;
 use crate::{
-    Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query,
-    SendRefusal, Service, Spec, SyncLevel, TimerKey, Traffic, Uuid,
+    Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query, Row,
+    RowFlow, SendRefusal, Service, Spec, SyncLevel, TimerKey, Traffic, Uuid,
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use answering::Answering;
@@ -138,8 +138,23 @@ impl Protocol for Rsvp {
         self.finish_if_complete(id, cx);
     }
 
+    fn row_down(&mut self, _row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        // Nobody waits for a message of a row.
+        RowFlow::Pass
+    }
+
     fn up(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         self.receive(batch, cx);
+    }
+
+    fn row_up(&mut self, row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        match self.answering.inboxes.enter_row((row.src, true), row.len()) {
+            Some(place) => {
+                row.account.place = place;
+                RowFlow::Pass
+            }
+            None => RowFlow::Apart,
+        }
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {

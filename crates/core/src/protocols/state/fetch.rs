@@ -397,6 +397,11 @@ impl StateTransfer {
         }
     }
 
+    /// Whether multicasts of `src` may have to wait, or to be left out.
+    pub(super) fn concerns(&self, src: Uuid) -> bool {
+        matches!(self.fetch, Fetch::Asking(_)) || self.contained.concerns(src)
+    }
+
     /// What the state contains is not told again.
     fn leave_out(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
         for owed in self.contained.leave_out(batch) {

@@ -91,6 +91,11 @@ impl Contained {
         self.members = view.members.to_vec();
     }
 
+    /// Whether it contains anything of `src`.
+    pub(super) fn concerns(&self, src: Uuid) -> bool {
+        self.upto.contains_key(&src)
+    }
+
     /// Removes from `batch` what the state contains; what its consumption owes.
     pub(super) fn leave_out(&mut self, batch: &mut Batch) -> Vec<Consumed> {
         let (src, oob) = (batch.src, batch.oob);

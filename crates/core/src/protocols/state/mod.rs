@@ -36,8 +36,8 @@ use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
 use crate::wire::header::StreamingKind;
 use crate::wire::{self, Flags};
 use crate::{
-    Answer, Batch, Consumed, Cx, Digest, Dir, DropReason, Event, Flow, Group, Message, Query,
-    SendRefusal, TimerKey, Uuid,
+    Answer, Batch, Consumed, Cx, Digest, Dir, DropReason, Event, Flow, Group, Message, Query, Row,
+    RowFlow, SendRefusal, TimerKey, Uuid,
 };
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -200,6 +200,10 @@ impl Protocol for StateTransfer {
         if batch.multicast {
             self.hold(batch, cx);
         }
+    }
+
+    fn row_up(&mut self, row: &mut Row, _cx: &mut Cx<'_>) -> RowFlow {
+        if self.concerns(row.src) { RowFlow::Apart } else { RowFlow::Pass }
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {

@@ -2,10 +2,12 @@
 //! make it larger than `max_size`, or at the end of the turn. Idle, a message leaves alone and at
 //! once; under load turns grow, and frames with them. There is no timer.
 
-use crate::wire::{Address, Flags, FrameWriter};
-use crate::{Message, Uuid};
+use crate::wire::header::{Rtt, TpHeader};
+use crate::wire::{Address, Flags, FrameWriter, Header, ProtId, RowStart};
+use crate::{Message, Row, Uuid};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::net::SocketAddr;
 
 /// Messages in one frame, whatever room `max_size` leaves: well below what receivers read.
@@ -27,9 +29,40 @@ pub(super) enum Target {
 pub(super) struct Closed {
     pub(super) target: Target,
     pub(super) dest: Option<Address>,
-    pub(super) messages: Vec<Message>,
+    pub(super) content: Content,
     /// Encoded length as a list, in bytes.
     pub(super) size: usize,
+}
+
+/// What a frame is made of. A row is two messages or more in a closed frame.
+#[derive(Debug)]
+pub(super) enum Content {
+    Messages(Vec<Message>),
+    Row(RowStart, Vec<Bytes>),
+}
+
+impl Content {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Content::Messages(messages) => messages.len(),
+            Content::Row(_, payloads) => payloads.len(),
+        }
+    }
+
+    /// The messages. Those of a row are complete, too.
+    fn messages(self) -> Vec<Message> {
+        let (start, payloads) = match self {
+            Content::Messages(messages) => return messages,
+            Content::Row(start, payloads) => (start, payloads),
+        };
+        let numbers = Some((start.prot, start.first));
+        let mut batch = Row { numbers, ..Row::sent(start.src, payloads) }.into_batch();
+        for m in batch.messages_mut() {
+            let header = TpHeader { cluster: Some(start.cluster.clone()), rtt: Rtt::None };
+            m.headers.put(ProtId::TP, Header::Tp(header));
+        }
+        batch.take_all()
+    }
 }
 
 /// The open frames.
@@ -42,7 +75,7 @@ pub(super) struct Bundler {
 #[derive(Debug)]
 struct Open {
     dest: Option<Address>,
-    messages: Vec<Message>,
+    content: Content,
     size: usize,
     /// It holds regular messages with content, which may wait for urgent ones.
     bulk: bool,
@@ -67,21 +100,49 @@ impl Bundler {
         let bulk = !message.has(Flags::OOB) && message.length() > 0;
         if let Some(open) = self.open.get_mut(&target)
             && open.size + len <= self.max_size
-            && open.messages.len() < MAX_LISTED
+            && open.content.len() < MAX_LISTED
         {
             open.size += len;
             open.bulk |= bulk;
-            open.messages.push(message);
+            open.push(message);
             return None;
         }
         let size = writer.list_start_len() + len;
         let dest = message.dest.clone();
         // After a full frame probably comes another one.
-        let expected = self.open.get(&target).map_or(1, |full| full.messages.len());
+        let expected = self.open.get(&target).map_or(1, |full| full.content.len());
         let mut messages = Vec::with_capacity(expected);
         messages.push(message);
-        let fresh = Open { dest, messages, size, bulk };
+        let fresh = Open { dest, content: Content::Messages(messages), size, bulk };
         self.open.insert(target, fresh).map(|full| full.close(target))
+    }
+
+    /// Puts a row with numbers in frames to the group, as [`Bundler::add`] would put its messages.
+    /// Returns the frames that had to be closed.
+    pub(super) fn add_row(&mut self, row: Row, cluster: &Bytes) -> Vec<Closed> {
+        let (Some((prot, first)), src) = (row.numbers, row.src) else { return Vec::new() };
+        let at = |number| RowStart { src, cluster: cluster.clone(), prot, first: number };
+        let mut closed = Vec::new();
+        let mut open = self.open.remove(&Target::Group);
+        let start = at(first);
+        let mut number = first;
+        for payload in row.payloads {
+            let len = start.listed_len(number, payload.len());
+            let full = |o: &mut Open| o.size + len > self.max_size || o.content.len() >= MAX_LISTED;
+            if let Some(full) = open.take_if(full) {
+                closed.push(full.close(Target::Group));
+            }
+            let open = open.get_or_insert_with(|| {
+                let size = start.list_start_len();
+                Open { dest: None, content: Content::Row(at(number), Vec::new()), size, bulk: true }
+            });
+            open.size += len;
+            open.bulk = true;
+            open.push_numbered(&start, number, payload);
+            number = number.wrapping_add(1);
+        }
+        self.open.extend(open.map(|o| (Target::Group, o)));
+        closed
     }
 
     /// Closes the frame of `target`, if one is open.
@@ -99,8 +160,45 @@ impl Bundler {
 }
 
 impl Open {
+    fn push(&mut self, message: Message) {
+        self.take_apart().push(message);
+    }
+
+    /// A message of a row that begins with `start`.
+    fn push_numbered(&mut self, start: &RowStart, number: i64, payload: Bytes) {
+        match &mut self.content {
+            Content::Row(begun, payloads)
+                if begun.prot == start.prot
+                    && number.wrapping_sub(begun.first) == payloads.len() as i64 =>
+            {
+                payloads.push(payload);
+            }
+            _ => {
+                let start = RowStart { first: number, ..start.clone() };
+                let one = Content::Row(start, Vec::from([payload])).messages();
+                self.take_apart().extend(one);
+            }
+        }
+    }
+
+    /// The messages of what is no row, or no longer.
+    fn take_apart(&mut self) -> &mut Vec<Message> {
+        if let Content::Row(..) = self.content {
+            let row = core::mem::replace(&mut self.content, Content::Messages(Vec::new()));
+            self.content = Content::Messages(row.messages());
+        }
+        match &mut self.content {
+            Content::Messages(messages) => messages,
+            Content::Row(..) => unreachable!("it was taken apart"),
+        }
+    }
+
     fn close(self, target: Target) -> Closed {
-        Closed { target, dest: self.dest, messages: self.messages, size: self.size }
+        let content = match self.content {
+            one @ Content::Row(..) if one.len() < 2 => Content::Messages(one.messages()),
+            content => content,
+        };
+        Closed { target, dest: self.dest, content, size: self.size }
     }
 }
 
@@ -116,7 +214,8 @@ mod tests {
     }
 
     fn encoded(closed: &Closed) -> usize {
-        let messages = closed.messages.iter().map(|m| m.wire.clone()).collect();
+        let Content::Messages(messages) = &closed.content else { panic!("no row was added") };
+        let messages = messages.iter().map(|m| m.wire.clone()).collect();
         let body = FrameBody::List {
             dest: closed.dest.clone(),
             src: Some(id(1).into()),
@@ -144,7 +243,7 @@ mod tests {
         let mut short = Bundler::new(two.size - 1);
         assert!(short.add(Target::Group, payload(100), &src, b"test").is_none());
         let closed = short.add(Target::Group, payload(100), &src, b"test").unwrap();
-        assert_eq!(closed.messages.len(), 1);
+        assert_eq!(closed.content.len(), 1);
     }
 
     #[test]

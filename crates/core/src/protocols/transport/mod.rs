@@ -17,11 +17,12 @@ use crate::net::{NetEvent, NetOp};
 use crate::wire::header::{Rtt, TpHeader};
 use crate::wire::{Header, ProtId};
 use crate::{
-    Cx, Dir, Event, Flow, Interests, Message, Protocol, SendRefusal, Service, Spec, Time, TimerKey,
-    Traffic, Uuid, View,
+    Cx, Dir, Event, Flow, Interests, Message, Protocol, Row, RowFlow, SendRefusal, Service, Spec,
+    Time, TimerKey, Traffic, Uuid, View,
 };
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use bundler::{Bundler, Closed, Target};
 use core::time::Duration;
 use unresolved::Unresolved;
@@ -59,10 +60,11 @@ struct Counters {
 
 impl Counters {
     fn count(&mut self, frame: &Closed) {
-        self.sent += frame.messages.len() as u64;
+        let messages = frame.content.len() as u64;
+        self.sent += messages;
         self.bytes += frame.size as u64;
         self.frames += 1;
-        self.lists += u64::from(frame.messages.len() > 1);
+        self.lists += u64::from(messages > 1);
     }
 }
 
@@ -209,6 +211,19 @@ impl Protocol for Transport {
         Flow::Stop
     }
 
+    fn row_down(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        let fits = |limit| row.longest() < limit / 2;
+        let numbered = row.numbers.is_some();
+        if !self.running || !numbered || !self.config.packet_limit().is_none_or(fits) {
+            return RowFlow::Apart;
+        }
+        let none = Row::sent(row.src, Vec::new());
+        let row = core::mem::replace(row, none);
+        cx.loopback_row(row.clone());
+        self.route_row(row, cx);
+        RowFlow::Pass
+    }
+
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
         match (dir, ev) {
             (Dir::Down, Event::View(v)) => self.install_view(v, cx),
@@ -236,6 +251,7 @@ impl Protocol for Transport {
         }
         match ev {
             NetEvent::Frame { frame, from } => self.receive(frame, from, cx),
+            NetEvent::Row { start, payloads, from } => self.receive_row(start, payloads, from, cx),
             NetEvent::Undecodable { error, from } => Self::undecodable(error, from, cx),
             NetEvent::NobodyAt(at) => cx.raise(Dir::Up, Event::NobodyAt(at)),
             // Of protocols that are not in this stack.

@@ -7,8 +7,8 @@
 use super::Transport;
 use crate::net::without_scope;
 use crate::wire::header::{Rtt, TpHeader};
-use crate::wire::{self, Address, Flags, Frame, FrameBody, Header, ProtId, Version};
-use crate::{Batch, Cx, DropReason, Message, Uuid};
+use crate::wire::{self, Address, Flags, Frame, FrameBody, Header, ProtId, RowStart, Version};
+use crate::{Batch, Cx, DropReason, Message, Row, Uuid};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -83,6 +83,28 @@ impl Transport {
             self.counters.received += batch.len() as u64;
             cx.deliver_up(batch);
         }
+    }
+
+    /// A packet that is a row. What is not of a member of our cluster is looked at message by message.
+    pub(super) fn receive_row(
+        &mut self,
+        start: RowStart,
+        payloads: Vec<Bytes>,
+        from: Option<SocketAddr>,
+        cx: &mut Cx<'_>,
+    ) {
+        let returned = from.map(without_scope) == Some(without_scope(cx.group().physical));
+        let ours = start.cluster == cx.group().cluster && start.src != cx.local();
+        let row =
+            Row { numbers: Some((start.prot, start.first)), ..Row::sent(start.src, payloads) };
+        if ours && !returned {
+            self.counters.received += row.len() as u64;
+            return cx.row_up(row);
+        }
+        let messages = row.into_batch().take_all().into_iter().map(|m| m.wire).collect();
+        let src = Some(Address::Uuid(start.src));
+        let body = FrameBody::List { dest: None, src, cluster: Some(start.cluster), messages };
+        self.receive(Frame { version: Version::OURS, multicast: true, body }, from, cx);
     }
 
     /// Bytes that could not be read.

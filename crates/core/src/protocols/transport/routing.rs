@@ -1,12 +1,12 @@
 //! Where a message goes: back to this member, to the group, to a member's physical address, or into
 //! the queue of those whose address is not known yet.
 
-use super::bundler::{Closed, Target};
+use super::bundler::{Closed, Content, Target};
 use super::unresolved::Unresolved;
 use super::{TICK, Transport};
-use crate::net::{NetOp, OutFrame, Route};
+use crate::net::{NetOp, OutFrame, OutRow, Route};
 use crate::wire::{self, Address};
-use crate::{Cx, Dir, DropReason, Event, Message, Uuid};
+use crate::{Cx, Dir, DropReason, Event, Message, Row, Uuid};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -80,6 +80,13 @@ impl Transport {
         }
     }
 
+    /// Puts a row with numbers in frames to the group.
+    pub(super) fn route_row(&mut self, row: Row, cx: &mut Cx<'_>) {
+        for full in self.bundler.add_row(row, &cx.group().cluster) {
+            self.transmit(full, cx);
+        }
+    }
+
     fn wait_for_address(&mut self, to: Uuid, m: Message, cx: &mut Cx<'_>) {
         let len = m.listed_len(None);
         let now = cx.now;
@@ -139,13 +146,14 @@ impl Transport {
             return;
         }
         self.counters.count(&frame);
-        cx.net(NetOp::Frame(OutFrame {
-            route,
-            dest: frame.dest,
-            src: cx.local(),
-            cluster: cx.group().cluster.clone(),
-            messages: frame.messages,
-        }));
+        let (src, cluster) = (cx.local(), cx.group().cluster.clone());
+        let Closed { dest, content, .. } = frame;
+        cx.net(match content {
+            Content::Messages(messages) => {
+                NetOp::Frame(OutFrame { route, dest, src, cluster, messages })
+            }
+            Content::Row(start, payloads) => NetOp::Row(OutRow { route, start, payloads }),
+        });
     }
 
     /// Who gets a copy of a multicast where there is no multicast address: the members of the view

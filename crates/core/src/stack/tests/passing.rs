@@ -63,7 +63,7 @@ fn an_emptied_batch_goes_no_further() {
         })
         .passive("2")
         .start();
-    run.stack.inner.loopback.push_back((0, batch(1)));
+    run.stack.inner.loopback.push_back((0, Copies::Batch(batch(1))));
     run.event(0, Dir::Down, Event::RoomAgain);
     assert_eq!(run.calls(), ["0 up 1", "1 up 1"]);
     assert!(run.stack.poll_app().is_none());
@@ -72,7 +72,7 @@ fn an_emptied_batch_goes_no_further() {
 #[test]
 fn what_passes_the_top_is_told_to_the_application_in_order() {
     let mut run = Builder::new().passive("1").start();
-    run.stack.inner.loopback.push_back((0, batch(1)));
+    run.stack.inner.loopback.push_back((0, Copies::Batch(batch(1))));
     run.event(0, Dir::Up, Event::View(view(1, &[1])));
     let told: Vec<AppEvent> = core::iter::from_fn(|| run.stack.poll_app()).collect();
     assert!(matches!(&told[..], [AppEvent::View(_), AppEvent::Deliver(_)]), "{told:?}");
@@ -101,7 +101,7 @@ fn a_layer_is_entered_for_messages_with_its_header() {
         .layer_with_header("2", Some(ProtId::STABLE), NOTHING, |_, _| Flow::Pass)
         .start();
     let m = numbered(1).wire.with_header(ProtId::GMS, Header::Heartbeat);
-    run.stack.inner.loopback.push_back((1, Batch::of(id(2), m.into())));
+    run.stack.inner.loopback.push_back((1, Copies::Batch(Batch::of(id(2), m.into()))));
     run.event(0, Dir::Down, Event::RoomAgain);
     assert_eq!(run.calls(), ["1 up 1"]);
 }

@@ -280,7 +280,8 @@ fn refuse_all(s: &mut Solo) -> Vec<WireMessage> {
                     s.stack.receive(s.now, NetEvent::MonitorFailed { conn, refused: true });
                 }
                 NetOp::Frame(f) => sent.extend(f.messages.into_iter().map(|m| m.wire)),
-                NetOp::MonitorSend { .. }
+                NetOp::Row(_)
+                | NetOp::MonitorSend { .. }
                 | NetOp::MonitorClose { .. }
                 | NetOp::RetainPeers(_)
                 | NetOp::Discovery(_)
@@ -341,7 +342,8 @@ fn who_was_cleared_is_announced_and_watched_again() {
                 });
             }
             NetOp::MonitorConnect { to, .. } => dialled |= to.port() == 7102,
-            NetOp::MonitorSend { .. }
+            NetOp::Row(_)
+            | NetOp::MonitorSend { .. }
             | NetOp::MonitorClose { .. }
             | NetOp::RetainPeers(_)
             | NetOp::Discovery(_)

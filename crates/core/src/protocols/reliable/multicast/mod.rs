@@ -15,6 +15,7 @@ mod digests;
 mod early;
 mod receive;
 pub(super) mod repair;
+mod rows;
 mod serve;
 mod sync;
 
@@ -29,8 +30,8 @@ use super::window::Window;
 use crate::event::WindowKind;
 use crate::wire::{Flags, Header, Hints, ProtId, header::NakAckHeader};
 use crate::{
-    Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query,
-    Service, Spec, TimerKey, Trace, Traffic, Uuid,
+    Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query, Row,
+    RowFlow, Service, Spec, TimerKey, Trace, Traffic, Uuid,
 };
 use acks::Acks;
 use alloc::collections::BTreeMap;
@@ -255,6 +256,14 @@ impl Protocol for ReliableMulticast {
         } else {
             self.receive(batch, cx);
         }
+    }
+
+    fn row_down(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        self.number_row(row, cx)
+    }
+
+    fn row_up(&mut self, row: &mut Row, cx: &mut Cx<'_>) -> RowFlow {
+        self.receive_row(row, cx)
     }
 
     fn on_event(&mut self, dir: Dir, ev: &Event, cx: &mut Cx<'_>) -> Flow {
