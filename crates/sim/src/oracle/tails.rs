@@ -76,7 +76,7 @@ pub(crate) fn is_unknown(h: &History) -> bool {
 /// Whether the member knows, or has a reason not to: one of the survivors died, left, was frozen or
 /// slow, or was out of reach of another one while the view waited; comes back by a merge; or does not
 /// take part in the repair. Or it went with others and does not listen to this member. Or one of them did not know, before an earlier view, and that decision
-/// stands.
+/// stands. Or nobody who stays has what one of them could not hear.
 fn is_explained(h: &History, p: &Passage, faults: &Faults, all: &[Passage]) -> bool {
     let Some(unknown) = &p.unknown else { return true };
     let own = h.id(p.life);
@@ -103,6 +103,7 @@ fn is_explained(h: &History, p: &Passage, faults: &Faults, all: &[Passage]) -> b
         || lives.iter().any(ended)
         || stopped
         || parted
+        || unknown.of.iter().any(|s| was_unheard(h, *s, &lives, unknown.at))
         || unknown_before.any(|u| u.of.iter().any(|m| unknown.of.contains(m)))
 }
 
@@ -127,6 +128,39 @@ fn went_with_others(h: &History, q: Life, p: &Passage, unknown: &Unknown) -> boo
         let rival = v.id.id >= p.to.id.id && v.id.creator != p.to.id.creator;
         current && (!v.contains(own) || rival && is_cut(came))
     })
+}
+
+/// Whether one of the survivors did not get a multicast of `s` because nothing of `s` reached it then, and
+/// no other survivor has it either: those who could have told it are gone, or `s` is all there was.
+fn was_unheard(h: &History, s: Uuid, survivors: &[Life], until: Time) -> bool {
+    let Some(sender) = h.life_of(s) else { return false };
+    let host = |l: Life| h.lives[l.0].host;
+    let cuts = cuts(h);
+    let unreached = |at: Time| {
+        let hosts = || survivors.iter().map(|q| host(*q));
+        let way = |c: &(Time, Time, Host, Host), q| c.2 == host(sender) && c.3 == q;
+        cuts.iter().any(|c| c.0 <= at && at <= c.1 && hosts().any(|q| way(c, q)))
+    };
+    let before = || h.facts.iter().take_while(|f| f.at <= until);
+    let mut unreached_sends: BTreeSet<MessageId> = before()
+        .filter(|f| f.life == Some(sender) && unreached(f.at))
+        .filter_map(|f| match f.what {
+            What::Sent(m) => Some(m),
+            _ => None,
+        })
+        .collect();
+    let mut multicasts = BTreeSet::new();
+    for f in before() {
+        if let What::Delivered { message, from, multicast: true } = f.what
+            && from == s
+        {
+            multicasts.insert(message);
+            if f.life.is_some_and(|l| survivors.contains(&l)) {
+                unreached_sends.remove(&message);
+            }
+        }
+    }
+    unreached_sends.intersection(&multicasts).next().is_some()
 }
 
 /// From when to when nothing got from one host to another.
@@ -369,6 +403,24 @@ mod tests {
             check(&h).len()
         };
         assert_eq!((waits_later(true), waits_later(false)), (0, 1));
+    }
+
+    #[test]
+    fn what_a_survivor_could_not_hear_and_no_other_one_has_is_a_reason_not_to_know() {
+        let unheard = |to: usize, had_by: Option<Life>| {
+            nobody_knows(move |h| {
+                push(h, A, What::Split([(Host(0), Host(to))].into()));
+                let m = send(h, A, None);
+                deliver(h, A, m);
+                push(h, A, What::Split([].into()));
+                if let Some(l) = had_by {
+                    deliver(h, l, m);
+                }
+            })
+        };
+        assert!(unheard(2, None).is_empty());
+        assert_eq!(unheard(2, Some(B)).len(), 2, "B had it for C");
+        assert_eq!(unheard(9, None).len(), 2, "both could hear it");
     }
 
     #[test]
