@@ -10,7 +10,7 @@ pub(crate) use bench::{
     BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs, Peer, RpcArgs,
     TeamArgs,
 };
-pub(crate) use calls::{Awaited, RequestArgs, ServeArgs};
+pub(crate) use calls::{Awaited, MapArgs, MapVerb, RequestArgs, ServeArgs};
 pub(crate) use sim::{SimAction, SimArgs, SimShape};
 pub(crate) use stack::{ConfigAction, ConfigArgs, StackArgs, StackForm};
 pub(crate) use up::{UpAction, UpArgs, UpCtlArgs, UpMemberArgs};
@@ -97,6 +97,12 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups serve demo uptime -- uptime --pretty
     Serve(ServeArgs),
+    /// Read, change or watch a map that all members of a cluster have (JGroups' ReplicatedHashMap).
+    ///
+    /// The map lives in its members: one must stay, such as `watch`. Exit code 5: there is no such key.
+    ///
+    /// Example: rgroups map demo put colour blue
+    Map(MapArgs),
     /// Fetch the state of a cluster into a file, or give a file as the state.
     ///
     /// Example: rgroups state get demo state.bin

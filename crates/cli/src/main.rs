@@ -13,6 +13,7 @@ mod doctor;
 mod failure;
 mod join;
 mod manual;
+mod map;
 mod output;
 mod probe;
 mod recv;
@@ -23,6 +24,7 @@ mod signals;
 mod simulate;
 mod state;
 mod up;
+mod values;
 mod view;
 
 use args::{Cli, Command};
@@ -64,6 +66,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Recv(a) => block_on(recv::run(a, json)),
         Command::Request(a) => block_on(request::run(a, json)),
         Command::Serve(a) => block_on(serve::run(a, json)),
+        Command::Map(a) => block_on(map::run(a, json)),
         Command::State(a) => block_on(state::run(a, json)),
         Command::View(a) => block_on(view::run(a, json)),
         Command::Up(a) => block_on(up::parent::run(a, json)),
@@ -107,6 +110,7 @@ fn default_log(command: &Command) -> &'static str {
         | Command::Recv(_)
         | Command::Request(_)
         | Command::Serve(_)
+        | Command::Map(_)
         | Command::View(_)
         | Command::State(_) => "warn,rgroups::founded=info",
         Command::Up(_)

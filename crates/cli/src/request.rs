@@ -3,10 +3,10 @@
 use crate::args::{Awaited, RequestArgs};
 use crate::failure::Failure;
 use crate::signals::{Signals, leave};
-use crate::{join, output, send};
+use crate::{join, output, send, values};
 use rgroups::rpc::{CallOptions, Dispatcher, JavaClass, Responses, RpcError, ValueCall};
 use rgroups::{Address, Channel, Diagnose, Events, ObjectValue};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Runs the command.
 pub(crate) async fn run(a: &RequestArgs, json: bool) -> Result<u8, Failure> {
@@ -24,23 +24,11 @@ pub(crate) async fn run(a: &RequestArgs, json: bool) -> Result<u8, Failure> {
 /// What the words on the command line say.
 fn call(method: &str, args: &[String]) -> Result<ValueCall, Failure> {
     args.iter().try_fold(ValueCall::new(method), |call, word| {
-        let wrong = |what: &str| Failure::usage(format!("{word:?} is not {what}"));
-        Ok(match word.split_once(':') {
-            Some(("int", n)) => call.arg(n.parse::<i32>().map_err(|_| wrong("an int"))?),
-            Some(("long", n)) => call.arg(n.parse::<i64>().map_err(|_| wrong("a long"))?),
-            Some(("double", n)) => call.arg(n.parse::<f64>().map_err(|_| wrong("a double"))?),
-            Some(("bool", b)) => call.arg(b.parse::<bool>().map_err(|_| wrong("a bool"))?),
-            Some(("bytes", hex)) => call.arg(bytes(hex).ok_or_else(|| wrong("bytes in hex"))?),
-            Some(("null", "")) => call.arg_as(JavaClass::String, ObjectValue::Null),
-            Some(_) | None => call.arg(word.as_str()),
+        Ok(match values::value(word)? {
+            ObjectValue::Null => call.arg_as(JavaClass::String, ObjectValue::Null),
+            value => call.arg(value),
         })
     })
-}
-
-fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> = hex.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    let pairs = digits.chunks_exact(2);
-    pairs.remainder().is_empty().then(|| pairs.map(|p| (p[0] << 4 | p[1]) as u8).collect())
 }
 
 async fn request(
@@ -76,13 +64,13 @@ fn show(ch: &Channel, member: Address, row: &Result<ObjectValue, RpcError>, json
     if json {
         let mut fields = json!({"member": output::name(ch, member)});
         match row {
-            Ok(value) => fields["value"] = value_json(value),
+            Ok(value) => fields["value"] = values::json(value),
             Err(e) => fields["error"] = json!({"code": e.code(), "message": text_of(e)}),
         }
         return output::object("row", fields);
     }
     let text = match row {
-        Ok(value) => output::escaped(&value_text(value)),
+        Ok(value) => output::escaped(&values::text(value)),
         Err(e) => format!("error: {}", output::escaped(&text_of(e))),
     };
     output::line(&format!("{}  {text}", output::member(ch, member)));
@@ -94,32 +82,6 @@ fn text_of(e: &RpcError) -> String {
         RpcError::Remote { class: Some(class), message, .. } => format!("{class}: {message}"),
         RpcError::Remote { class: None, message, .. } => message.clone(),
         other => other.to_string(),
-    }
-}
-
-fn value_text(value: &ObjectValue) -> String {
-    match value_json(value) {
-        Value::String(text) => text,
-        other => other.to_string(),
-    }
-}
-
-fn value_json(value: &ObjectValue) -> Value {
-    let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    match value {
-        ObjectValue::Null => Value::Null,
-        ObjectValue::Bool(v) => json!(v),
-        ObjectValue::Byte(v) => json!(v),
-        ObjectValue::Char(v) => json!(String::from_utf16_lossy(&[*v])),
-        ObjectValue::Short(v) => json!(v),
-        ObjectValue::Int(v) => json!(v),
-        ObjectValue::Long(v) => json!(v),
-        ObjectValue::Float(v) => json!(v),
-        ObjectValue::Double(v) => json!(v),
-        ObjectValue::Str(v) | ObjectValue::JGroups(v) => json!(v),
-        ObjectValue::ByteArray(v) => json!(format!("bytes:{}", hex(v))),
-        ObjectValue::JavaSerialized(v) => json!(format!("java:{}", hex(v))),
-        other => json!(format!("{other:?}")),
     }
 }
 

@@ -14,6 +14,8 @@ mod caps;
 mod chat;
 #[path = "interop/cut.rs"]
 mod cut;
+#[path = "interop/maps.rs"]
+mod maps;
 #[path = "interop/matrix.rs"]
 mod matrix;
 #[path = "interop/member.rs"]

@@ -19,6 +19,7 @@ pub mod bind_addr;
 pub mod digest;
 pub mod event;
 pub mod group;
+pub mod map;
 pub mod message;
 #[cfg(feature = "mutants")]
 pub mod mutants;

@@ -32,7 +32,7 @@ const fn code(
 
 /// All codes, in order. `RG01…` is configuration, `RG02…` the host, `RG03…` joining and leaving,
 /// `RG04…` sending and what peers send, `RG06…` state, `RG08…` calls of methods, `RG09…`
-/// counters.
+/// counters, `RG10…` maps.
 pub const ALL: &[Code] = &[
     code("RG0100", None, "unknown protocol", "the message names the nearest one"),
     code(
@@ -252,6 +252,12 @@ pub const ALL: &[Code] = &[
         "the answer of a member was not awaited",
         "nothing: the call had its answers",
     ),
+    code(
+        "RG0811",
+        None,
+        "a member has what a call did as part of its state",
+        "nothing: it has just joined, or come back",
+    ),
     code("RG0901", None, "the stack has no COUNTER", "add it: config.on_top(\"COUNTER\")"),
     code(
         "RG0902",
@@ -271,5 +277,31 @@ pub const ALL: &[Code] = &[
         None,
         "too many calls of counters, or a name that is too long",
         "wait for some of them; a shorter name",
+    ),
+    code(
+        "RG1001",
+        None,
+        "a map in a stack without SEQUENCER",
+        "add it below FRAG2, as config.with_total_order() does; or MapBuilder::unordered",
+    ),
+    code(
+        "RG1002",
+        None,
+        "the state of the others is no map of values",
+        "only boxed numbers, booleans, characters, strings and byte arrays can be taken over",
+    ),
+    code("RG1003", None, "a key or a value that has no place in a map", "the message says why"),
+    code(
+        "RG1004",
+        None,
+        "a change of a map that not all are known to have",
+        "it is on its way to them; the message says who",
+    ),
+    code("RG1005", None, "a map that is being fetched after a merge", "try again"),
+    code(
+        "RG1006",
+        None,
+        "the map of the part that goes on after a merge could not be fetched",
+        "this member's map differs: leave, and join again",
     ),
 ];

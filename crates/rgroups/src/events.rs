@@ -401,6 +401,7 @@ mod tests {
             form: crate::state::Form::Whole,
             acceptor: std::sync::Mutex::default(),
             service: std::sync::Mutex::default(),
+            map: std::sync::Mutex::default(),
         };
         (poll, Events::new(Arc::new(Owner { shared: Arc::new(shared) })))
     }

@@ -51,6 +51,7 @@ mod driver;
 mod error;
 mod events;
 mod inbox;
+pub mod map;
 mod message;
 mod net;
 mod outbox;
@@ -119,6 +120,11 @@ struct SendChapter;
 #[cfg(all(doctest, feature = "rpc"))]
 #[doc = include_str!("../../../docs/rpc.md")]
 struct CallChapter;
+
+/// Those of the chapter on maps too.
+#[cfg(all(doctest, feature = "rpc"))]
+#[doc = include_str!("../../../docs/map.md")]
+struct MapChapter;
 
 /// And those of the chapter on states.
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! What the handles of a channel and its driver have in common.
 
 use crate::inbox::{Inbox, Line};
+use crate::map::MapCopy;
 use crate::outbox::Outbox;
 use crate::rpc::Service;
 use crate::state::{Acceptor, Cut, Form};
@@ -91,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) acceptor: Mutex<Listening>,
     /// The handlers of calls, if the application has any.
     pub(crate) service: Mutex<Option<Arc<Service>>>,
+    /// The map that this channel is for, if it is for one.
+    pub(crate) map: Mutex<Option<Arc<MapCopy>>>,
 }
 
 /// The socket of STATE_SOCK.
@@ -199,6 +202,16 @@ impl Shared {
         }
     }
 
+    /// This channel is for this map.
+    pub(crate) fn keep(&self, map: Arc<MapCopy>) {
+        *self.map.lock().unwrap_or_else(PoisonError::into_inner) = Some(map);
+    }
+
+    /// The map that it is for.
+    pub(crate) fn map(&self) -> Option<Arc<MapCopy>> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The handlers of calls.
     pub(crate) fn service(&self) -> Option<Arc<Service>> {
         self.service.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -208,6 +221,8 @@ impl Shared {
     pub(crate) fn end_service(&self) {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(service);
+        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(map);
     }
 
     /// No more connections for states.

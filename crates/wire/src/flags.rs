@@ -41,5 +41,7 @@ bitflags! {
         const DONT_LOOPBACK = 2;
         /// Fail instead of waiting for credit.
         const DONT_BLOCK = 4;
+        /// The state that its receiver was given contains what it did.
+        const IN_STATE = 8;
     }
 }

@@ -61,6 +61,12 @@ pub fn payload(data: &[u8]) {
     stable::<MethodCall>(&data);
     stable::<CounterPayload>(&data);
     let _ = crate::throwable::read(&data);
+    if let Ok(entries) = crate::java_map::read(&data) {
+        // A text in another form may be longer than what is written has room for.
+        if let Ok(written) = crate::java_map::write(entries.iter().map(|(k, v)| (k, v))) {
+            assert_eq!(crate::java_map::read(&written), Ok(entries), "a map changes");
+        }
+    }
     if let Ok(value) = Value::decode_buffer(data.clone()) {
         let mut out = Vec::new();
         value.encode_buffer(&mut out);

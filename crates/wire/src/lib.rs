@@ -24,6 +24,7 @@ pub mod fuzzing;
 pub mod header;
 pub mod headers;
 pub mod ids;
+pub mod java_map;
 pub mod join_rsp;
 pub mod layout;
 pub mod message;

@@ -216,7 +216,7 @@ fn utf16_unit(b: &[u8]) -> Option<(u16, usize)> {
 }
 
 /// Modified UTF-8 as a string; surrogates without a partner become U+FFFD.
-fn decode_utf(bytes: &[u8]) -> Option<String> {
+pub(crate) fn decode_utf(bytes: &[u8]) -> Option<String> {
     // Without NULs and surrogates modified UTF-8 is UTF-8 that never needs four bytes.
     if let Ok(s) = core::str::from_utf8(bytes)
         && s.bytes().all(|b| b != 0 && b < 0xf0)

@@ -51,6 +51,7 @@ impl Cli {
             Command::Recv(a) => a.join.stack = stack,
             Command::Request(a) => a.join.stack = stack,
             Command::Serve(a) => a.join.stack = stack,
+            Command::Map(a) => a.join.stack = stack,
             Command::View(a) => a.join.stack = stack,
             Command::Doctor(a) => a.stack = stack,
             Command::State(a) => match &mut a.action {

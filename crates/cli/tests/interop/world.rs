@@ -80,11 +80,24 @@ impl World {
         self.java_class("Peer", name, top, gossip)
     }
 
+    /// A JGroups member with a `ReplicatedHashMap` (`MapMember.java`), in a stack with SEQUENCER.
+    pub(crate) fn java_map(&self, name: &str) -> Peer {
+        self.java_planned("MapMember", name, &self.ordered_plan())
+    }
+
+    /// The stack of maps.
+    pub(crate) fn ordered_plan(&self) -> String {
+        self.plan("").replacen("<FRAG2", "<SEQUENCER/><FRAG2", 1)
+    }
+
     fn java_class(&self, class: &str, name: &str, top: &str, gossip: &str) -> Peer {
+        self.java_planned(class, name, &self.plan(top).replace("50s", gossip))
+    }
+
+    fn java_planned(&self, class: &str, name: &str, xml: &str) -> Peer {
         let plan = scratch().join(format!("{}-{}-{name}.xml", self.transport, self.port));
         // JGroups knows double quotes only.
-        let xml = self.plan(top).replace("50s", gossip).replace('\'', "\"");
-        std::fs::write(&plan, xml).expect("the scratch folder is ours");
+        std::fs::write(&plan, xml.replace('\'', "\"")).expect("the scratch folder is ours");
         let mut java = self.jvm(&[]);
         java.arg(class).arg(plan).args([name, &self.cluster]);
         Peer::start(name, java)
@@ -233,7 +246,7 @@ fn compiled(jgroups: &str) -> &'static PathBuf {
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/java/{name}.java"))
         };
         let made = |p: PathBuf| p.metadata().and_then(|m| m.modified()).ok();
-        let names = ["Peer", "Caller"];
+        let names = ["Peer", "Caller", "MapMember"];
         let class = |name: &str| classes.join(format!("{name}.class"));
         if names.iter().all(|n| made(class(n)) > made(source(n))) {
             return classes;

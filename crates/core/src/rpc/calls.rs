@@ -368,6 +368,15 @@ impl Pending {
     }
 }
 
+/// Whether it is the request of a call.
+pub(crate) fn is_request(m: &Message) -> bool {
+    matches!(
+        m.headers.get(ProtId::REQUEST_CORRELATOR),
+        Some(Header::Correlator(h))
+            if h.kind == CorrelatorKind::Request && h.correlator == ProtId::REQUEST_CORRELATOR.0
+    )
+}
+
 /// The header of a request or answer; with `excluded` those ignore it.
 pub(crate) fn correlator(
     kind: CorrelatorKind,

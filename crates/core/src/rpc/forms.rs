@@ -13,7 +13,7 @@
 //!
 //! | bytes | answer in our form |
 //! |-------|-------|
-//! | 1 | RSP: 1 bytes, 2 a value; EXC_RSP: 0 error, 1 no such method, 2 overloaded, 3 unreadable |
+//! | 1 | RSP: 1 bytes, 2 a value; EXC_RSP: 0 error, 1 no such method, 2 overloaded, 3 unreadable, 4 in the state |
 //! | … | 1: the bytes; 2: the value in stream encoding; error: str kind, str words |
 
 use super::{Ask, CallAnswer, Failure, Reply};
@@ -42,6 +42,7 @@ const ERROR: u8 = 0;
 const NO_SUCH_METHOD: u8 = 1;
 const OVERLOADED: u8 = 2;
 const UNREADABLE: u8 = 3;
+const IN_STATE: u8 = 4;
 
 /// The payload of a request; what is in `ask` decides with `form` whether that is possible, which is
 /// asked before.
@@ -183,6 +184,7 @@ fn ours_of_failure(failure: &Failure) -> Vec<u8> {
         }
         Failure::Overloaded => out.u8(OVERLOADED),
         Failure::Unreadable => out.u8(UNREADABLE),
+        Failure::InState => out.u8(IN_STATE),
     }
     out
 }
@@ -199,6 +201,10 @@ fn exception(answer: &CallAnswer) -> Value {
         CallAnswer::Failed(Failure::Unreadable) => {
             (JavaException::Runtime, "the request cannot be read here: it is no call with values")
         }
+        CallAnswer::Failed(Failure::InState) => (
+            JavaException::Runtime,
+            "not carried out here: the state that this member was given contains what it did",
+        ),
         CallAnswer::NoSuchMethod | CallAnswer::Done(_) => {
             (JavaException::NoSuchMethod, "there is no handler of this name here")
         }
@@ -265,6 +271,7 @@ fn read_failure(bytes: &Bytes) -> Option<CallAnswer> {
         NO_SUCH_METHOD => CallAnswer::NoSuchMethod,
         OVERLOADED => CallAnswer::Failed(Failure::Overloaded),
         UNREADABLE => CallAnswer::Failed(Failure::Unreadable),
+        IN_STATE => CallAnswer::Failed(Failure::InState),
         _ => return None,
     };
     r.finish("failure").ok()?;

@@ -151,6 +151,9 @@ pub enum Failure {
     Overloaded,
     /// The request could not be read there. It was not carried out.
     Unreadable,
+    /// It was not carried out there, but the state that the member has just been given by another one
+    /// contains what the call did.
+    InState,
 }
 
 /// What is answered to a request.

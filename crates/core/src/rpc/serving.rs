@@ -10,7 +10,7 @@ use super::seen::Seen;
 use super::{Ask, CallAnswer, Failure, MAX_RUNNING, MAX_RUNNING_BYTES, Requested};
 use crate::protocols::entry::LARGEST;
 use crate::wire::header::{CorrelatorHeader, CorrelatorKind};
-use crate::wire::{self, Body, Flags, ProtId};
+use crate::wire::{self, Body, Flags, Hints, ProtId};
 use crate::{AppEvent, Cx, Message, Time, Uuid, View, tag};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -86,6 +86,9 @@ impl Serving {
             self.counters.unreadable += 1;
             return caller.answer(CallAnswer::Failed(Failure::Unreadable), cx);
         };
+        if m.hints.contains(Hints::IN_STATE) {
+            return caller.answer(CallAnswer::Failed(Failure::InState), cx);
+        }
         let bytes = m.length() as u64;
         let fits = self.running.is_empty() || self.running_bytes + bytes <= MAX_RUNNING_BYTES;
         if self.running.len() >= MAX_RUNNING || !fits {

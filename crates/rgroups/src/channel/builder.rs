@@ -83,6 +83,10 @@ impl ChannelBuilder {
         self
     }
 
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Joins the cluster, which is created by its first member. Resolves once the first view is
     /// installed; that view is also the first of the events.
     ///
@@ -129,13 +133,25 @@ impl ChannelBuilder {
         cluster: &str,
         timeout: Duration,
     ) -> Result<(Channel, Events, StateReader), ConnectError> {
+        self.connect_prepared(cluster, timeout, |_| Ok(())).await
+    }
+
+    /// The same; what `prepare` does with the channel is done before anything happens there.
+    pub(crate) async fn connect_prepared(
+        self,
+        cluster: &str,
+        timeout: Duration,
+        prepare: impl FnOnce(&Channel) -> std::io::Result<()>,
+    ) -> Result<(Channel, Events, StateReader), ConnectError> {
         let (member, owner, joined) = self.prepare(cluster)?;
+        let channel = Channel::new(Arc::clone(&owner));
+        prepare(&channel).map_err(ConnectError::System)?;
         // Asked before there is a view, so that nothing is delivered before the state.
         let reader = StateReader::ask(&owner.shared, None, timeout)?;
         threads::spawn(member).map_err(ConnectError::System)?;
-        let events = Events::new(Arc::clone(&owner));
+        let events = Events::new(owner);
         match joined.await {
-            Ok(Ok(())) => Ok((Channel::new(owner), events, reader)),
+            Ok(Ok(())) => Ok((channel, events, reader)),
             Ok(Err(reason)) => Err(ConnectError::Join { cluster: cluster.to_owned(), reason }),
             Err(_) => Err(ConnectError::Closed),
         }
@@ -207,6 +223,7 @@ impl ChannelBuilder {
             form,
             acceptor: Mutex::default(),
             service: Mutex::default(),
+            map: Mutex::default(),
         });
         let (join, joined) = oneshot::channel();
         let diagnostics = Diagnostics::start(&self.config, physical, &shared);

@@ -193,6 +193,24 @@ impl Config {
         }
     }
 
+    /// With SEQUENCER, which makes all members deliver all multicasts in the same order, below the
+    /// fragmentation. All members of a cluster need it. A stack that has it stays as it is.
+    pub fn with_total_order(mut self) -> Result<Self, ConfigError> {
+        const ABOVE: &str = "FRAG2";
+        if self.plan.find("SEQUENCER").is_some() {
+            return Ok(self);
+        }
+        let sequencer =
+            ProtocolConfig::named("SEQUENCER").filter(|_| self.plan.find(ABOVE).is_some());
+        let Some(sequencer) = sequencer else {
+            return Err(ConfigError::Stack(vec![format!(
+                "SEQUENCER belongs below {ABOVE}, which is not in the stack"
+            )]));
+        };
+        self.plan = self.plan.insert_below(ABOVE, sequencer);
+        Ok(self)
+    }
+
     /// With this protocol for states, in the place of the one there is: `STATE` (in parts, for states
     /// of any size), `STATE_SOCK` (over a connection of its own) or `STATE_TRANSFER` (in one
     /// message; what the presets have). All members of a cluster need the same one.

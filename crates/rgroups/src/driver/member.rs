@@ -304,6 +304,9 @@ impl Member {
             AppEvent::Rejoining { reason } => {
                 let (cluster, member) = (self.shared.cluster.as_str(), self.name());
                 tracing::warn!(cluster, member, "excluded from the group, joining anew: {reason}");
+                if let Some(map) = self.shared.map() {
+                    map.excluded();
+                }
                 self.items.push(Item::Rejoining { reason: reason.to_string() });
             }
             AppEvent::TailUnknown { of } => {
@@ -330,7 +333,10 @@ impl Member {
             AppEvent::KeptNoLonger { of } => report::kept_no_longer(&self.shared, Address(of)),
             AppEvent::StateRequested { request, by } => {
                 let responder = StateResponder::new(Arc::clone(&self.shared), request, by);
-                self.items.push(Item::StateRequested(responder));
+                match self.shared.map() {
+                    Some(map) => map.give(responder),
+                    None => self.items.push(Item::StateRequested(responder)),
+                }
             }
             AppEvent::Requested(request) => match self.shared.service() {
                 Some(service) => service.accept(&self.shared, *request),
@@ -342,7 +348,13 @@ impl Member {
             | AppEvent::StateFetched { .. }
             | AppEvent::StateSent { .. }
             | AppEvent::StateAbandoned { .. }) => {
-                self.items.extend(self.states.tell(&self.shared, ev));
+                let item = self.states.tell(&self.shared, ev);
+                if let (Some(Item::State { bytes: Some(state), .. }), Some(map)) =
+                    (&item, self.shared.map())
+                {
+                    map.take(state);
+                }
+                self.items.extend(item);
             }
             // An event that this crate does not know changes nothing here.
             _ => {}
@@ -370,6 +382,9 @@ impl Member {
         let (cluster, member) = (self.shared.cluster.as_str(), self.name());
         tracing::info!(cluster, member, "view {}", self.shared.describe(&view));
         self.budget.check(&self.shared, &self.node);
+        if let Some(map) = self.shared.map() {
+            map.installed(v);
+        }
         let members: BTreeSet<Uuid> = v.members.iter().copied().collect();
         self.shared.inbox.retain_lines(&members);
         self.max.clear();

@@ -92,6 +92,10 @@ pub enum RpcError {
     /// The member could not read the request. It was not carried out.
     #[error("{0} cannot read the request")]
     Unreadable(Address),
+    /// The member has just joined, or come back, and has what the call did as part of the state that it was
+    /// given by another one. It did not carry it out, and has no answer.
+    #[error("{0} has what the call did with the state that it was given")]
+    InState(Address),
     /// The answer is not of the type that was asked for.
     #[error("cannot read the answer of {from}: {why}")]
     Decode {
@@ -121,6 +125,7 @@ impl Diagnose for RpcError {
             RpcError::Overloaded(_) => "RG0808",
             RpcError::Unreadable(_) => "RG0809",
             RpcError::NotAwaited(_) => "RG0810",
+            RpcError::InState(_) => "RG0811",
         }
     }
 
@@ -140,6 +145,7 @@ impl Diagnose for RpcError {
             | RpcError::Remote { .. }
             | RpcError::Overloaded(_)
             | RpcError::Unreadable(_)
+            | RpcError::InState(_)
             | RpcError::Decode { .. }
             | RpcError::NotAwaited(_) => None,
         }
@@ -243,6 +249,7 @@ fn outcome<T>(
         }
         Status::Failed(Failure::Overloaded) => RpcError::Overloaded(from),
         Status::Failed(Failure::Unreadable) => RpcError::Unreadable(from),
+        Status::Failed(Failure::InState) => RpcError::InState(from),
         Status::NoSuchMethod => RpcError::NoSuchMethod { from, method: method.to_owned() },
         Status::Left => RpcError::Left(from),
         Status::Unreachable(Unreachable::NotMember) => RpcError::NotMember(from),

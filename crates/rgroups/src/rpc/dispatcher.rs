@@ -10,7 +10,7 @@ use crate::inbox::Request;
 use crate::{Address, Channel, ObjectValue};
 use bytes::Bytes;
 use rgroups_core::rpc::{Ask, Call, Reply, Row};
-use rgroups_core::wire::Method;
+use rgroups_core::wire::{Method, MethodCall};
 use rgroups_core::{SendRefusal, SendResult};
 use std::collections::HashMap;
 use std::fmt;
@@ -305,7 +305,15 @@ impl Dispatcher {
         call: ValueCall,
         options: CallOptions,
     ) -> Result<Responses<ObjectValue>, RpcError> {
-        let call = call.into_wire();
+        self.call_wire(to.into(), call.into_wire(), options).await
+    }
+
+    pub(crate) async fn call_wire(
+        &self,
+        to: Targets,
+        call: MethodCall,
+        options: CallOptions,
+    ) -> Result<Responses<ObjectValue>, RpcError> {
         if !call.fits() {
             return Err(RpcError::Encode { why: "more than 255 arguments".to_owned() });
         }
@@ -313,7 +321,7 @@ impl Dispatcher {
             Method::Named { name, .. } => name.clone(),
             Method::Numbered(number) => format!("number {number}"),
         };
-        let rows = self.rows(to.into(), Ask::Values(call), options).await?;
+        let rows = self.rows(to, Ask::Values(call), options).await?;
         Ok(Responses::new(rows, &method, |reply| Ok(value_of(reply))))
     }
 

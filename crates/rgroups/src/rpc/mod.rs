@@ -48,7 +48,7 @@ mod dispatcher;
 mod service;
 mod tasks;
 #[cfg(feature = "rpc")]
-mod typed;
+pub(crate) mod typed;
 mod values;
 
 pub use answers::{CallOptions, Responses, RpcError};

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(super) fn write<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, String> {
+pub(crate) fn write<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, String> {
     postcard::to_allocvec(value).map(Bytes::from).map_err(|e| e.to_string())
 }
 
 /// All of the bytes as one value.
-pub(super) fn read<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, String> {
+pub(crate) fn read<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, String> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         Ok((_, rest)) => Err(format!("{} bytes too many", rest.len())),

@@ -200,7 +200,10 @@ impl Cluster {
     }
 
     pub(super) fn requested(&mut self, life: Life, local: Time, request: &Requested) {
-        let Ask::Bytes { args, .. } = &request.ask else { return };
+        let args = match &request.ask {
+            Ask::Bytes { args, .. } => args,
+            Ask::Values(call) => return self.change_requested(life, request, call),
+        };
         let Some((op, errand)) = Errand::read(args) else { return };
         self.record(Some(life), What::CarriedOut(op, request.from));
         let Some(member) = self.member_of(life) else { return };

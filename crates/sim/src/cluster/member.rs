@@ -5,6 +5,7 @@ use super::state::{Piece, Provision, Question, Reading};
 use crate::agenda::Drift;
 use crate::connections::Life;
 use crate::history::MessageId;
+use rgroups_core::map::Replica;
 use rgroups_core::node::{Node, RawEvent};
 use rgroups_core::{Command, Consumed, Duration, OpId, Time, Uuid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,6 +55,8 @@ pub(super) struct Process {
     pub(super) consumed: Vec<Consumed>,
     /// The multicasts that the application knows, in order.
     pub(super) contents: Vec<MessageId>,
+    /// Its copy of the map that all share.
+    pub(super) copy: Replica,
     pub(super) reading: Option<Reading>,
     /// Calls of its own that are not over.
     pub(super) calls: BTreeSet<OpId>,
@@ -97,6 +100,7 @@ impl Process {
             consumption_planned: false,
             consumed: Vec::new(),
             contents: Vec::new(),
+            copy: Replica::default(),
             reading: None,
             calls: BTreeSet::new(),
             nested: BTreeMap::new(),

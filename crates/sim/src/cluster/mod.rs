@@ -13,6 +13,7 @@ mod calls;
 mod copies;
 mod counting;
 mod faults;
+mod maps;
 mod member;
 mod sampling;
 mod state;

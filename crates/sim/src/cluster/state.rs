@@ -1,4 +1,5 @@
-//! Applications with a state: everything that was multicast, in the order of delivery. It is what
+//! Applications with a state: everything that was multicast, in the order of delivery, and their copy of a
+//! map. It is what
 //! they give to others and what they begin with when they are given one. A state may be made larger
 //! than that by bytes that mean nothing.
 
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use rgroups_core::app::{
     AnswerState, FetchState, FetchedState, StateAnswer, StateFailure, TakeState, Taken,
 };
+use rgroups_core::map::Replica;
 use rgroups_core::{AppEvent, Command, Duration, OpId, Uuid};
 
 /// What an application does when it is asked for its state.
@@ -113,7 +115,10 @@ impl Cluster {
         let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) else { return };
         let mut state = (p.contents.len() as u32).to_be_bytes().to_vec();
         state.extend(p.contents.iter().flat_map(|m| m.0.to_be_bytes()));
-        state.resize(state.len() + padding, 0);
+        match p.copy.snapshot() {
+            Ok(copy) if !p.copy.is_empty() => state.extend_from_slice(&copy),
+            _ => state.resize(state.len() + padding, 0),
+        }
         let question = Some(Question { request, by, state: state.into() });
         p.unread.push_back(Unread { question, ..Unread::nothing(by) });
         self.consume(life);
@@ -148,8 +153,14 @@ impl Cluster {
                 let mut n = 0;
                 if let Some(p) = self.member_of(life).and_then(|m| m.process.as_mut()) {
                     let read = p.reading.take().map(|r| r.bytes.into());
-                    p.contents = contents(&f.state.or(read).unwrap_or_default());
+                    let state = f.state.or(read).unwrap_or_default();
+                    p.contents = contents(&state);
                     n = p.contents.len();
+                    // Without entries in it there are only bytes that mean nothing, or none.
+                    let copy = state.slice(state.len().min(4 + 4 * n)..);
+                    if p.copy.install(&copy).is_err() {
+                        p.copy = Replica::default();
+                    }
                 }
                 StateEnded::Given(f.provider, n)
             }

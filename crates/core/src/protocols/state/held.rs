@@ -1,5 +1,6 @@
 //! What waits above the network for a state: multicasts and views, in order.
 
+use crate::wire::Hints;
 use crate::{Batch, Consumed, Message, Pool, Uuid, View};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -96,7 +97,8 @@ impl Contained {
         self.upto.contains_key(&src)
     }
 
-    /// Removes from `batch` what the state contains; what its consumption owes.
+    /// Removes from `batch` what the state contains; what its consumption owes. Requests are marked
+    /// instead: their callers wait for an answer.
     pub(super) fn leave_out(&mut self, batch: &mut Batch) -> Vec<Consumed> {
         let (src, oob) = (batch.src, batch.oob);
         let mut owed = Vec::new();
@@ -105,6 +107,10 @@ impl Contained {
         batch.retain(|m| {
             let Some(n) = crate::protocols::reliable::multicast_number(m) else { return true };
             let contained = n <= upto;
+            if contained && crate::rpc::calls::is_request(m) {
+                m.hints |= Hints::IN_STATE;
+                return true;
+            }
             match contained {
                 true => owed.push(Consumed::one(src, m.receipt)),
                 false => passed |= !oob,

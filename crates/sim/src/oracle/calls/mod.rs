@@ -101,8 +101,10 @@ fn in_time(h: &History, c: &Course<'_>, faults: &Faults) -> Option<Violation> {
         (Some((i, _)), _) | (None, Some(i)) => h.facts[i].at,
         (None, None) => h.facts.last()?.at,
     };
-    let slowest = h.facts_of(c.made.caller).filter_map(|(_, f)| match f.what {
-        What::Slowed(by) => Some(by),
+    // What makes a process slow is its machine, and stays when it is started anew.
+    let host = |life: Life| h.lives[life.0].host;
+    let slowest = h.facts.iter().filter_map(|f| match (&f.what, f.life) {
+        (What::Slowed(by), Some(life)) if host(life) == host(c.made.caller) => Some(*by),
         _ => None,
     });
     let turn = imprecision(c.made.within) + slowest.max().unwrap_or_default() * 2;

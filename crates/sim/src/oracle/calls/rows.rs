@@ -99,7 +99,8 @@ impl Ended<'_> {
             Status::Failed(Failure::Error { message, .. }) => {
                 given == Some(Given::Error) && message == "asked for"
             }
-            Status::Failed(Failure::Overloaded | Failure::Unreadable) => false,
+            // Nobody is given a state while calls are judged.
+            Status::Failed(Failure::Overloaded | Failure::Unreadable | Failure::InState) => false,
             Status::NoSuchMethod => given == Some(Given::NoSuchMethod),
             Status::Left => out(false),
             Status::Unreachable(Unreachable::NotMember) => {

@@ -76,6 +76,20 @@ fn a_call_that_outlives_its_deadline_breaks_j1() {
 }
 
 #[test]
+fn a_call_of_a_process_that_is_slow_since_its_predecessor_may_be_late_by_two_turns() {
+    for (late, breaks) in [(380, false), (700, true)] {
+        let mut h = together();
+        let again = Life(3);
+        push(&mut h, A, What::Slowed(Duration::from_millis(200)));
+        h.add_life(crate::network::Host(A.0), "A.2".into(), id(again));
+        install(&mut h, again, 4, again, &[again, B]);
+        let op = call(&mut h, again, Some(&[B]), Wait::All);
+        end_at(&mut h, at(2) + Duration::from_millis(late), op, &[(B, LATE)]);
+        assert_eq!(found(&h).contains(&"J1"), breaks, "{late} ms");
+    }
+}
+
+#[test]
 fn a_call_that_never_ends_breaks_j1_unless_its_caller_dies_or_is_frozen() {
     let frozen = What::Frozen(true);
     for (what, breaks) in [
