@@ -41,6 +41,10 @@ pub enum Mutant {
     SuspicionUnverified,
     /// PRIMARY calls any view primary to which all its members agree.
     MinorityIsPrimary,
+    /// SEQUENCER does not forward again what the former sequencer had not ordered.
+    ForwardedOnce,
+    /// With SEQUENCER every member multicasts its own messages itself, and all deliver them as they come.
+    EverybodyOrders,
     /// COUNTER answers before its backups have what it says.
     AnsweredBeforeBackup,
     /// A call goes on waiting for members that a merge brought back.
@@ -53,7 +57,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 20] = [
+    pub const ALL: [Mutant; 22] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -70,6 +74,8 @@ impl Mutant {
         Mutant::SuspicionKept,
         Mutant::SuspicionUnverified,
         Mutant::MinorityIsPrimary,
+        Mutant::ForwardedOnce,
+        Mutant::EverybodyOrders,
         Mutant::AnsweredBeforeBackup,
         Mutant::MergedTargetsAwaited,
         Mutant::ErrorCountsAsValue,
@@ -96,6 +102,8 @@ impl Mutant {
             Mutant::SuspicionKept => "suspicion-kept",
             Mutant::SuspicionUnverified => "suspicion-unverified",
             Mutant::MinorityIsPrimary => "minority-is-primary",
+            Mutant::ForwardedOnce => "forwarded-once",
+            Mutant::EverybodyOrders => "everybody-orders",
             Mutant::AnsweredBeforeBackup => "answered-before-backup",
             Mutant::MergedTargetsAwaited => "merged-targets-awaited",
             Mutant::ErrorCountsAsValue => "error-counts-as-value",

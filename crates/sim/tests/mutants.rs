@@ -104,3 +104,15 @@ fn a_call_that_is_carried_out_by_who_was_not_called_is_noticed() {
     let task = Task { calls: true, ..Task::new(Profile::Churn, 5) };
     assert!(caught_in(Mutant::SubsetIsMulticast, task));
 }
+
+#[test]
+fn what_a_dead_sequencer_took_along_is_noticed() {
+    let task = Task { order: true, ..Task::new(Profile::Churn, 5) };
+    assert!(caught_in(Mutant::ForwardedOnce, task));
+}
+
+#[test]
+fn as_many_orders_as_members_are_noticed() {
+    let task = Task { order: true, ..Task::new(Profile::Partition, 5) };
+    assert!(caught_in(Mutant::EverybodyOrders, task));
+}

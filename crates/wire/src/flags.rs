@@ -43,5 +43,7 @@ bitflags! {
         const DONT_BLOCK = 4;
         /// The state that its receiver was given contains what it did.
         const IN_STATE = 8;
+        /// Of no use in another view: does not wait for credit beyond the next one.
+        const IN_THIS_VIEW = 16;
     }
 }

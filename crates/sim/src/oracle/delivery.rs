@@ -22,12 +22,12 @@ pub fn check(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(integrity(h, course));
         found.extend(fifo(h, course));
         found.extend(from_members_only(h, course));
-        found.extend(no_gap(h, course, &lives, &accepted));
+        found.extend(no_gap(h, course, &lives, &accepted, c));
         found.extend(unreliable_once(h, course, c));
         found.extend(one_at_a_time(h, course));
     }
     found.extend(sent_again(h));
-    found.extend(validity::check(h, &lives, &accepted, c.bounds.as_ref()));
+    found.extend(validity::check(h, &lives, &accepted, c));
     found
 }
 
@@ -189,6 +189,7 @@ fn no_gap(
     course: &Course,
     lives: &[Course],
     accepted: &BTreeMap<MessageId, usize>,
+    c: &Conditions,
 ) -> Vec<Violation> {
     let mut last: BTreeMap<(Uuid, bool), &Delivered> = BTreeMap::new();
     let mut found = Vec::new();
@@ -204,7 +205,9 @@ fn no_gap(
                 && if d.multicast { sent.to.is_none() } else { sent.names(course.id) }
                 && (sent.sender != course.life || sent.loopback || sent.to.is_some())
                 && accepted.get(m).is_some_and(|at| {
+                    let lost = || validity::is_lost_with_sequencer(h, *m, course.life, *at, d.at);
                     validity::stay_together(&lives[sent.sender.0], course, *at, d.at)
+                        && !(c.ordered && lost())
                 })
         });
         if let Some(m) = missing {

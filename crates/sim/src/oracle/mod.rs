@@ -15,6 +15,7 @@ pub mod memory;
 pub mod order;
 pub mod primary;
 pub mod roles;
+pub mod sequencer;
 pub mod stability;
 pub mod sync;
 pub mod synchrony;
@@ -104,6 +105,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     found.extend(synchrony::check(h, c));
     if c.ordered {
         found.extend(order::check(h));
+        found.extend(sequencer::check(h, c));
     }
     found.extend(wire::check(h, c));
     if c.flow_control {

@@ -1,5 +1,6 @@
 //! D1: with total order, what two members both deliver they deliver in the same order, as long as they
-//! install the same views one after the other. That nothing is lost or comes twice is C1 to C6.
+//! install the same views one after the other. That nothing is lost or comes twice is C1 to C6,
+//! and D2 (`sequencer`).
 
 use super::Violation;
 use crate::connections::Life;

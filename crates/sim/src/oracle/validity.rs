@@ -1,11 +1,12 @@
 //! C5 to C8: what a member has accepted arrives at every member that stays with it: at rest at the
 //! latest, and where nothing disturbs it within the time of ten rounds of retransmission.
 
-use super::Violation;
 use super::bounds::Bounds;
 use super::convergence::alive_at;
 use super::delivery::{Course, violation};
 use super::faults::{Faults, is_within, position_after};
+use super::timeliness::TAIL_REPAIR;
+use super::{Conditions, Violation};
 use crate::connections::Life;
 use crate::history::{History, MessageId, Phase, SentMessage, What};
 use rgroups_core::{Duration, Time, Trace, Uuid, View};
@@ -16,7 +17,7 @@ pub(super) fn check(
     h: &History,
     lives: &[Course],
     accepted: &BTreeMap<MessageId, usize>,
-    bounds: Option<&Bounds>,
+    c: &Conditions,
 ) -> Vec<Violation> {
     let mut delivered: BTreeMap<(Life, MessageId), usize> = BTreeMap::new();
     for course in lives {
@@ -24,12 +25,12 @@ pub(super) fn check(
             delivered.entry((course.life, d.message)).or_insert(d.at);
         }
     }
-    let promises = Promises { h, lives, accepted, delivered };
+    let promises = Promises { h, lives, accepted, delivered, in_total_order: c.ordered };
     let mut found = Vec::new();
     if let Some(rest) = h.phase(Phase::AtRest) {
         found.extend(promises.kept_until(rest));
     }
-    if let Some(bounds) = bounds {
+    if let Some(bounds) = &c.bounds {
         found.extend(promises.kept_in_time(&Faults::of(h), bounds));
     }
     found
@@ -73,6 +74,8 @@ struct Promises<'a> {
     accepted: &'a BTreeMap<MessageId, usize>,
     /// Where each was delivered first.
     delivered: BTreeMap<(Life, MessageId), usize>,
+    /// Multicasts go through the sequencer.
+    in_total_order: bool,
 }
 
 impl Promises<'_> {
@@ -94,17 +97,40 @@ impl Promises<'_> {
             let at = h.facts[*accepted].at;
             let allowed = bounds.delivery(h.message(*m).to.is_none());
             let deadline = at + allowed;
-            let since = Time(at.0.saturating_sub(AFTERMATH.as_nanos() as u64));
-            let sender = h.message(*m).sender;
-            let held = waits.iter().any(|w| w.overlaps(sender, at, deadline));
+            // A sequencer that failed before still has to be replaced.
+            let aftermath = match self.goes_through_sequencer(*m) {
+                true => AFTERMATH + bounds.view_change() + TAIL_REPAIR,
+                false => AFTERMATH,
+            };
+            let since = Time(at.0.saturating_sub(aftermath.as_nanos() as u64));
+            let end = position_after(h, deadline);
+            let senders = self.senders(*m, *accepted, end);
+            let held = waits.iter().any(|w| senders.iter().any(|s| w.overlaps(*s, at, deadline)));
             if held || !faults.none_in(since, deadline) || !is_within(h, deadline) {
                 continue;
             }
-            let end = position_after(h, deadline);
             let text = format!("not delivered within {allowed:?}");
             found.extend(self.broken(*m, *accepted, end, &alive_at(h, end), &text));
         }
         found
+    }
+
+    fn goes_through_sequencer(&self, m: MessageId) -> bool {
+        let sent = self.h.message(m);
+        self.in_total_order && sent.to.is_none() && sent.ordered
+    }
+
+    /// Whose flow control delays this message: its sender's, in total order the sequencer's too.
+    fn senders(&self, m: MessageId, from: usize, to: usize) -> Vec<Life> {
+        let sent = self.h.message(m);
+        let mut senders = vec![sent.sender];
+        if self.goes_through_sequencer(m) {
+            let sender = &self.lives[sent.sender.0];
+            let later = sender.views_between(from, to).iter().map(|(_, v)| v);
+            let views = sender.view_at(from).into_iter().chain(later);
+            senders.extend(views.filter_map(|v| self.h.life_of(v.coordinator())));
+        }
+        senders
     }
 
     /// Receivers that had a right to the message and have not got it by `end`.
@@ -124,7 +150,10 @@ impl Promises<'_> {
         for to in receivers(h, sent, alive) {
             let (s, p) = (&self.lives[sent.sender.0], &self.lives[to.0]);
             let arrived = self.delivered.get(&(to, m)).is_some_and(|at| *at < end);
-            if !arrived && stay_together(s, p, accepted, end) {
+            let excused = || {
+                self.goes_through_sequencer(m) && is_lost_with_sequencer(h, m, to, accepted, end)
+            };
+            if !arrived && stay_together(s, p, accepted, end) && !excused() {
                 found.push(violation(h, self.name(m, accepted, end), to, m, text));
             }
         }
@@ -154,6 +183,24 @@ impl Promises<'_> {
             true => "C5",
         }
     }
+}
+
+/// In total order the stream is the sequencer's: its end may be lost to `to` alone, of all senders, where
+/// `to` or the sender says that it does not know the last messages of who is gone.
+pub(super) fn is_lost_with_sequencer(
+    h: &History,
+    m: MessageId,
+    to: Life,
+    from: usize,
+    end: usize,
+) -> bool {
+    let sent = h.message(m);
+    sent.to.is_none()
+        && sent.ordered
+        && h.facts[from..end].iter().any(|f| {
+            matches!(f.what, What::Trace(Trace::TailUnknown { .. }))
+                && (f.life == Some(to) || f.life == Some(sent.sender))
+        })
 }
 
 fn receivers(h: &History, sent: &SentMessage, alive: &[Life]) -> Vec<Life> {

@@ -524,7 +524,26 @@ impl FlowControl {
         for dest in gone {
             self.refuse_line(Some(dest), &SendRefusal::NotMember(dest), cx);
         }
+        self.refuse_bound(cx);
         self.pump_all(cx);
+    }
+
+    /// What was to leave in the view before and has not may not wait any longer.
+    fn refuse_bound(&mut self, cx: &mut Cx<'_>) {
+        let was_full = self.is_full();
+        let lines: Vec<Option<Uuid>> = self.lines.keys().copied().collect();
+        for dest in lines {
+            let Some(mut line) = self.lines.remove(&dest) else { continue };
+            let taken = line.take_bound(cx.now, self.settings.max_block_time);
+            self.put_back(dest, line, cx);
+            for mut w in taken {
+                self.forget(&w);
+                cx.discard(&mut w.msg, SendRefusal::WouldBlock { by: Vec::new() });
+            }
+        }
+        if was_full && !self.is_full() {
+            cx.raise(Dir::Up, Event::RoomAgain);
+        }
     }
 
     fn refuse_line(&mut self, dest: Option<Uuid>, why: &SendRefusal, cx: &mut Cx<'_>) {

@@ -7,6 +7,7 @@
 
 use super::credits::COST_FLOOR;
 use super::whole::fragment_of;
+use crate::wire::Hints;
 use crate::{Message, OpId, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -205,6 +206,26 @@ impl Line {
                     self.overtaken = 0;
                 }
             }
+        }
+        out
+    }
+
+    /// Takes out what is of no use in another view.
+    pub(super) fn take_bound(&mut self, now: Time, patience: Duration) -> Vec<Waiting> {
+        let bound = |w: &Waiting| w.msg.hints.contains(Hints::IN_THIS_VIEW);
+        let mut out = Vec::new();
+        for class in Class::ALL {
+            let queue = self.queue_mut(class);
+            let head_goes = queue.list.front().is_some_and(bound);
+            let (gone, stays) = core::mem::take(&mut queue.list).into_iter().partition(bound);
+            queue.list = stays;
+            if head_goes {
+                queue.new_head(now, patience);
+                if class == Class::Regular {
+                    self.overtaken = 0;
+                }
+            }
+            out.extend::<VecDeque<Waiting>>(gone);
         }
         out
     }

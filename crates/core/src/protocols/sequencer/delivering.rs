@@ -151,6 +151,8 @@ impl Sequencer {
         let in_office = self.sequencer() == Some(src);
         // A member of JGroups may have ordered it before it knew of this view; others deliver it.
         let late = !tag::is_rgroups(src) && self.delivering.former.contains(&src);
+        #[cfg(feature = "mutants")]
+        let late = late || cx.mutant(crate::mutants::Mutant::EverybodyOrders);
         if in_office || late {
             self.deliver_all(src, ordered, cx);
         } else if self.delivering.early() + ordered.len() <= MOST_EARLY {

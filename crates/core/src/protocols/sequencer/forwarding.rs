@@ -7,8 +7,8 @@
 
 use super::{Budget, MOST_WAITING, MOST_WAITING_BYTES, REPEAT, REPEAT_AFTER, Sequencer, Waits};
 use crate::protocols::flow::fragment_of;
-use crate::wire::header::SequencerKind;
-use crate::wire::{self, Body, Encode, Flags, Hints, ProtId};
+use crate::wire::header::{Sequencer2Header, SequencerKind};
+use crate::wire::{self, Body, Encode, Flags, Header, Hints, ProtId};
 use crate::{Cx, Message, OpId, SendRefusal, SendToken, Uuid, tag};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,6 +26,8 @@ pub(super) struct Own {
     /// Payload bytes of those that have not.
     waiting_bytes: u64,
     pace: Pace,
+    /// The next one that is forwarded says that everything begins anew with it, since this view.
+    announced: Option<i64>,
 }
 
 /// One message.
@@ -125,6 +127,7 @@ impl Own {
             cx.resolve(token, Ok(()));
         }
         self.left += 1;
+        self.announced = None;
     }
 
     /// The first that has not left will not, and nothing that belongs to it.
@@ -185,13 +188,14 @@ impl Own {
     }
 
     /// The sequencer is another one: everything leaves once more, or what has left is given up.
-    pub(super) fn begin_anew(&mut self, kept: bool, pace: Pace) {
+    pub(super) fn begin_anew(&mut self, kept: bool, pace: Pace, announced: Option<i64>) {
         if !kept {
             self.messages.drain(..self.left);
         }
         self.left = 0;
         self.waiting_bytes = self.messages.iter().map(|s| s.message.length() as u64).sum();
         self.pace = pace;
+        self.announced = announced;
     }
 
     pub(super) fn close(&mut self, cx: &mut Cx<'_>) {
@@ -235,7 +239,10 @@ impl Sequencer {
         msg.hints -= Hints::DONT_BLOCK;
         msg.src.get_or_insert(cx.local().into());
         self.own.push(msg);
-        if self.orders(cx.local()) {
+        let orders = self.orders(cx.local());
+        #[cfg(feature = "mutants")]
+        let orders = orders || cx.mutant(crate::mutants::Mutant::EverybodyOrders);
+        if orders {
             self.ordering.queue_own();
         }
         self.pump(cx);
@@ -267,7 +274,7 @@ impl Sequencer {
             if one_by_one && self.own.left > 0 {
                 return;
             }
-            let m = forward(to, sent, one_by_one);
+            let m = forward(to, sent, one_by_one, self.own.announced);
             self.counters.forwarded += 1;
             if one_by_one {
                 cx.arm(REPEAT, cx.now + REPEAT_AFTER);
@@ -289,7 +296,7 @@ impl Sequencer {
             (self.next_hop(cx.local()), self.own.messages.front(), self.own.left > 0)
         {
             self.counters.repeated += 1;
-            cx.send_down(forward(to, first, true));
+            cx.send_down(forward(to, first, true, None));
         }
         if self.own.len() > 0 {
             cx.arm(REPEAT, cx.now + REPEAT_AFTER);
@@ -336,8 +343,20 @@ fn fragment_id(m: &wire::Message) -> Option<i64> {
     fragment_of(m).map(|(id, _)| id)
 }
 
+/// Between members of this toolkit a message that is forwarded says with the header that SEQUENCER2
+/// has for requests that all before it is void, and since which view.
+const BEGINS: u8 = 1;
+
+/// The view with which everything of its sender begins anew.
+pub(super) fn begins(m: &wire::Message) -> Option<i64> {
+    match m.headers.get(ProtId::SEQUENCER2) {
+        Some(Header::Sequencer2(h)) if h.kind == BEGINS => Some(h.seqno),
+        _ => None,
+    }
+}
+
 /// The message as the payload of one to the sequencer.
-fn forward(to: Uuid, sent: &Sent, one_by_one: bool) -> Message {
+fn forward(to: Uuid, sent: &Sent, one_by_one: bool, announced: Option<i64>) -> Message {
     let inner = sent.message.clone().with_header(
         ProtId::SEQUENCER,
         Sequencer::header(SequencerKind::WrappedBcast, sent.seqno, false),
@@ -351,6 +370,10 @@ fn forward(to: Uuid, sent: &Sent, one_by_one: bool) -> Message {
         .with_header(ProtId::SEQUENCER, Sequencer::header(kind, sent.seqno, false));
     if one_by_one {
         m.flags |= Flags::DONT_BUNDLE;
+    }
+    if let Some(view) = announced {
+        let begins = Header::Sequencer2(Sequencer2Header { kind: BEGINS, seqno: view, count: 0 });
+        m = m.with_header(ProtId::SEQUENCER2, begins);
     }
     m.into()
 }

@@ -26,10 +26,10 @@ mod tests;
 use crate::event::Room;
 use crate::protocols::flow::RefusedWhole;
 use crate::wire::header::{SequencerHeader, SequencerKind};
-use crate::wire::{self, Flags, Header, ProtId};
+use crate::wire::{self, Flags, Header, Hints, ProtId};
 use crate::{
     Answer, Batch, Consumed, Cx, Dir, Event, Flow, Group, Interests, Message, Protocol, Query,
-    SendRefusal, Service, Spec, TimerKey, Traffic, Uuid, View,
+    SendRefusal, Service, Spec, TimerKey, Traffic, Uuid, View, tag,
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ use core::time::Duration;
 use delivering::Delivering;
 use forwarding::{Own, Pace};
 use leaving::{LEAVE, Leave};
-use ordering::Ordering;
+use ordering::{Forwarded, Ordering};
 
 crate::attributes! {
     /// Total order of multicasts (`SEQUENCER`).
@@ -99,7 +99,7 @@ enum Waits {
     /// The first of the own messages that has not left.
     Own,
     /// A message of another member, which is consumed when it leaves.
-    Forwarded(Consumed),
+    Forwarded(Forwarded),
     /// An own message that has come back meanwhile.
     Nothing,
 }
@@ -114,6 +114,7 @@ struct Counters {
     duplicates: u64,
     repeated: u64,
     passed_over: u64,
+    outdated: u64,
 }
 
 impl Sequencer {
@@ -153,7 +154,10 @@ impl Sequencer {
     /// Lets go what there is room for below, until one message waits in the line of flow control.
     fn pump(&mut self, cx: &mut Cx<'_>) {
         if self.in_line.is_none() && self.is_settled(cx) {
-            match self.orders(cx.local()) {
+            let orders = self.orders(cx.local());
+            #[cfg(feature = "mutants")]
+            let orders = orders || cx.mutant(crate::mutants::Mutant::EverybodyOrders);
+            match orders {
                 true => self.order_waiting(cx),
                 false => self.forward_waiting(cx),
             }
@@ -188,7 +192,8 @@ impl Sequencer {
         }
     }
 
-    /// Sends `m` into the line of flow control.
+    /// Sends `m` into the line of flow control, where it waits until the next view at most: nothing
+    /// that was put into the order of one sequencer may leave in that of the next.
     fn send_into_line(&mut self, mut m: Message, what: Waits, cx: &mut Cx<'_>) {
         let key = self.next_key;
         self.next_key += 1;
@@ -199,6 +204,7 @@ impl Sequencer {
         let dest = m.dest.as_ref().and_then(wire::Address::uuid);
         let by = room_below(dest, m.length(), cx).map(|r| r.limited_by).unwrap_or_default();
         m.token = Some(cx.own_token_for(key, op));
+        m.hints |= Hints::IN_THIS_VIEW;
         self.in_line = Some(InLine { key, what, by });
         cx.send_down(m);
     }
@@ -211,16 +217,20 @@ impl Sequencer {
         let next = view.coordinator();
         self.delivering.enter(former, view);
         self.ordering.forget_leavers(view, cx);
+        self.ordering.reunite(view, cx);
         cx.raise(Dir::Up, Event::View(Arc::clone(view)));
         // A sequencer from which a merge brings us back has heard nothing meanwhile.
         if former != Some(next) || view.reunites(local, next) {
-            // What waits below for the former sequencer will not be of use to anybody.
-            if let Some(InLine { what: Waits::Forwarded(consumed), .. }) = self.in_line.take() {
-                ordering::settle(consumed, cx);
+            if let Some(InLine { what: Waits::Forwarded(f), .. }) = self.in_line.take() {
+                f.settle(cx);
             }
             self.ordering.resign(cx);
             let kept = former.is_none() || self.config.flush_forward_table;
-            self.own.begin_anew(kept, Pace::towards(next));
+            #[cfg(feature = "mutants")]
+            let kept = kept && !cx.mutant(crate::mutants::Mutant::ForwardedOnce);
+            let announced = view.reunites(local, next) && tag::is_rgroups(next);
+            let announced = announced.then(|| ordering::view_number(view));
+            self.own.begin_anew(kept, Pace::towards(next), announced);
             cx.disarm(REPEAT);
             if next == local {
                 self.ordering.take_over(self.own.waiting());
@@ -310,8 +320,8 @@ impl Protocol for Sequencer {
         self.own.close(cx);
         self.ordering.close(cx);
         self.delivering.close(cx);
-        if let Some(InLine { what: Waits::Forwarded(consumed), .. }) = self.in_line.take() {
-            ordering::settle(consumed, cx);
+        if let Some(InLine { what: Waits::Forwarded(f), .. }) = self.in_line.take() {
+            f.settle(cx);
         }
         self.view = None;
         self.leave = None;
@@ -362,9 +372,14 @@ impl Protocol for Sequencer {
                 }
             }
             // The sequencer is gone: the next one gets it.
-            (Waits::Own, Err(SendRefusal::NotMember(_) | SendRefusal::Closed)) => return,
+            (Waits::Own, Err(SendRefusal::NotMember(_) | SendRefusal::Closed)) => {}
+            // Another view comes: it is the first in it.
+            (Waits::Own, Err(SendRefusal::WouldBlock { .. })) => self.ordering.own_again(),
             (Waits::Own, Err(why)) => self.own.give_up_next(why, cx),
-            (Waits::Forwarded(consumed), _) => ordering::settle(consumed, cx),
+            (Waits::Forwarded(f), Err(SendRefusal::WouldBlock { .. })) => {
+                self.order_again(f, cx);
+            }
+            (Waits::Forwarded(f), _) => f.settle(cx),
             (Waits::Nothing, _) => {}
         }
         self.pump(cx);
@@ -404,5 +419,6 @@ impl Protocol for Sequencer {
         out("duplicates", c.duplicates);
         out("forwards_repeated", c.repeated);
         out("passed_over", c.passed_over);
+        out("outdated_forwards", c.outdated);
     }
 }

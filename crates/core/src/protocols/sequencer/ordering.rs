@@ -4,11 +4,11 @@
 //! the sequencer, as its sender has a view already that this member will have soon, waits here until
 //! that view is installed, or until it is delivered through another sequencer.
 
-use super::{Budget, Sequencer, Waits};
+use super::{Budget, Sequencer, Waits, forwarding};
 use crate::wire::header::{SequencerHeader, SequencerKind};
 use crate::wire::{self, Body, Flags, Header, ProtId};
 use crate::{Batch, Consumed, Cx, DropReason, Message, Pool, Receipt, Uuid, View, tag};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 /// Messages that wait for a view; only without flow control more can come.
@@ -22,6 +22,10 @@ pub(super) struct Ordering {
     in_office: bool,
     /// Elsewhere: what came too early.
     held: VecDeque<Forwarded>,
+    /// Whom a merge brought back: what they forwarded before they knew of it they will forward
+    /// again, behind what was lost of it. And the view.
+    begin_anew: BTreeSet<Uuid>,
+    since: i64,
 }
 
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub(super) struct Forwarded {
     seqno: i64,
     /// Its sender waits for it to come back.
     acknowledge: bool,
+    /// Everything of this sender begins anew with it, since this view.
+    begins: Option<i64>,
     payload: Body,
     receipt: Receipt,
 }
@@ -46,6 +52,11 @@ pub(super) struct Forwarded {
 impl Forwarded {
     fn consumed(&self) -> Consumed {
         Consumed::one(self.from, self.receipt)
+    }
+
+    /// It has left, or will not.
+    pub(super) fn settle(&self, cx: &mut Cx<'_>) {
+        settle(self.consumed(), cx);
     }
 
     /// As everybody gets it.
@@ -77,6 +88,13 @@ impl Ordering {
         self.turns.push_back(Turn::Own);
     }
 
+    /// The own message whose turn it was had no credit in the view before.
+    pub(super) fn own_again(&mut self) {
+        if self.in_office {
+            self.turns.push_front(Turn::Own);
+        }
+    }
+
     /// This member orders from now on, first its own messages: so many.
     pub(super) fn take_over(&mut self, own: usize) {
         self.in_office = true;
@@ -94,7 +112,7 @@ impl Ordering {
         self.in_office = false;
         for turn in core::mem::take(&mut self.turns) {
             if let Turn::Of(f) = turn {
-                settle(f.consumed(), cx);
+                f.settle(cx);
             }
         }
     }
@@ -108,23 +126,59 @@ impl Ordering {
         self.held.retain(|f| stays(f, view, cx));
     }
 
+    /// In this view. Members of JGroups say nothing.
+    pub(super) fn reunite(&mut self, view: &View, cx: &mut Cx<'_>) {
+        let local = cx.local();
+        let apart = |m: &&Uuid| tag::is_rgroups(**m) && view.reunites(local, **m);
+        self.begin_anew = match view.coordinator() == local {
+            true => view.members.iter().filter(apart).copied().collect(),
+            false => BTreeSet::new(),
+        };
+        self.since = view_number(view);
+        for turn in core::mem::take(&mut self.turns) {
+            match turn {
+                Turn::Of(f) if !self.counts(&f) => f.settle(cx),
+                turn => self.turns.push_back(turn),
+            }
+        }
+        for f in core::mem::take(&mut self.held) {
+            match self.counts(&f) {
+                true => self.held.push_back(f),
+                false => f.settle(cx),
+            }
+        }
+    }
+
+    /// Whether it was forwarded since its sender has come back.
+    fn counts(&mut self, f: &Forwarded) -> bool {
+        if f.begins == Some(self.since) {
+            self.begin_anew.remove(&f.from);
+        }
+        !self.begin_anew.contains(&f.from)
+    }
+
     pub(super) fn close(&mut self, cx: &mut Cx<'_>) {
         self.resign(cx);
         for f in core::mem::take(&mut self.held) {
-            settle(f.consumed(), cx);
+            f.settle(cx);
         }
     }
+}
+
+/// As [`forwarding::begins`] has it.
+pub(super) fn view_number(view: &View) -> i64 {
+    i64::try_from(view.id.id).unwrap_or(i64::MAX)
 }
 
 fn stays(f: &Forwarded, view: &View, cx: &mut Cx<'_>) -> bool {
     let stays = view.contains(f.from);
     if !stays {
-        settle(f.consumed(), cx);
+        f.settle(cx);
     }
     stays
 }
 
-pub(super) fn settle(c: Consumed, cx: &mut Cx<'_>) {
+fn settle(c: Consumed, cx: &mut Cx<'_>) {
     if c.pool != Pool::Exempt {
         cx.settle(c);
     }
@@ -155,15 +209,20 @@ impl Sequencer {
                 return false;
             }
             self.counters.received_forwards += 1;
+            let begins = forwarding::begins(m);
             let Message { wire, receipt, .. } = core::mem::take(m);
-            let f = Forwarded { from: src, seqno, acknowledge, payload: wire.body, receipt };
-            if orders {
+            let f =
+                Forwarded { from: src, seqno, acknowledge, begins, payload: wire.body, receipt };
+            if !self.ordering.counts(&f) {
+                self.counters.outdated += 1;
+                f.settle(cx);
+            } else if orders {
                 self.ordering.turns.push_back(Turn::Of(f));
                 any = true;
             } else if self.ordering.held.len() < MOST_HELD {
                 self.ordering.held.push_back(f);
             } else {
-                settle(f.consumed(), cx);
+                f.settle(cx);
                 cx.drop_from_peer(DropReason::OverLimit, Some(src));
             }
             false
@@ -180,10 +239,19 @@ impl Sequencer {
         self.ordering.held.retain(|f| {
             let done = tag::repairs_tails(f.from) && seen.has(f.from, f.seqno);
             if done {
-                settle(f.consumed(), cx);
+                f.settle(cx);
             }
             !done
         });
+    }
+
+    /// `f` had no credit to leave in the view before: it is the first in this one, if it is wanted.
+    pub(super) fn order_again(&mut self, f: Forwarded, cx: &mut Cx<'_>) {
+        let of_member = self.view.as_ref().is_some_and(|v| v.contains(f.from));
+        match of_member && self.ordering.in_office {
+            true => self.ordering.turns.push_front(Turn::Of(f)),
+            false => f.settle(cx),
+        }
     }
 
     /// Multicasts what waits, in turn.
@@ -208,7 +276,8 @@ impl Sequencer {
                     let m = f.broadcast();
                     self.counters.broadcast += 1;
                     if !budget.admits(m.length(), cx) {
-                        self.send_into_line(m, Waits::Forwarded(f.consumed()), cx);
+                        f.payload = m.body.clone();
+                        self.send_into_line(m, Waits::Forwarded(f), cx);
                         break;
                     }
                     cx.send_down(m);

@@ -222,3 +222,25 @@ fn a_leaver_waits_until_its_messages_have_come_back_but_not_for_ever() {
         assert!(asked(&g[1]));
     }
 }
+
+#[test]
+fn what_was_forwarded_to_who_had_excluded_its_sender_does_not_go_before_what_was_lost() {
+    let mut g = group(2);
+    cast(&mut g[1], "lost");
+    g[1].sent();
+    g[0].install(view(2, &[1]));
+    cast(&mut g[1], "late");
+    let late = g[1].sent().remove(0);
+    let parts = [(*view(2, &[1])).clone(), (*view(1, &[1, 2])).clone()];
+    let members = [1, 2].map(tagged);
+    let merged = View { subgroups: parts.into(), ..View::new(3, members[0], members) };
+    // It comes when 1 has the view already, and 2 not yet.
+    g[0].install(Arc::new(merged.clone()));
+    g[0].arrive(2, Wire { src: Some(tagged(2).into()), ..late });
+    assert_eq!(gauge(&g[0], "outdated_forwards"), 1);
+    g[1].install(Arc::new(merged));
+    cast(&mut g[1], "new");
+    exchange(&mut g, none);
+    assert_eq!(texts(&mut g[0]), ["lost", "late", "new"]);
+    assert_eq!(texts(&mut g[1]), ["lost", "late", "new"]);
+}

@@ -4,7 +4,7 @@ use crate::attributes::ByteSize;
 use crate::protocols::flow::{MfcConfig, UfcConfig};
 use crate::testkit_cluster::Cluster;
 use crate::wire::{Body, Message};
-use crate::{Pool, SendRefusal};
+use crate::{Pool, SendRefusal, Uuid, View};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -170,4 +170,25 @@ fn when_the_sequencer_dies_with_full_lines_nothing_is_lost() {
     assert!(ops.iter().all(|op| c.sent(1, *op)));
     assert_eq!(c.delivered[2].len(), 500);
     assert_eq!(c.delivered[1], c.delivered[2]);
+}
+
+#[test]
+fn what_waits_for_credit_does_not_leave_in_the_next_view_before_what_begins_anew() {
+    // 1 is cut off from 0, which excludes it; a merge brings it back, with new credit.
+    let mut c = cluster();
+    let (zero, one) = (c.id(0), c.id(1));
+    let cut = move |from: Uuid, to: Uuid| [(zero, one), (one, zero)].contains(&(from, to));
+    c.lose = alloc::boxed::Box::new(move |from, to, _| cut(from, to));
+    let ops: Vec<_> = (0..150u32).map(|i| c.cast(1, 1_000, i as u8)).collect();
+    c.run(SECOND);
+    assert!(c.sent(1, ops[0]) && !c.sent(1, ops[149]), "some wait");
+    let all = [0, 1, 2].map(|i| c.id(i));
+    let before = View::new(1, zero, all);
+    c.install(&[0, 2]);
+    let parts = [View::new(2, zero, [all[0], all[2]]), before];
+    c.lose = alloc::boxed::Box::new(|_, _, _| false);
+    c.install_view(&[0, 1, 2], View { subgroups: parts.into(), ..View::new(3, zero, all) });
+    c.run(20 * SECOND);
+    assert_eq!(c.delivered[2].len(), 150);
+    assert!(c.delivered[0] == c.delivered[2] && c.delivered[1] == c.delivered[2]);
 }
