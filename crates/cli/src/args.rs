@@ -2,6 +2,7 @@
 
 mod bench;
 mod calls;
+mod objects;
 mod sim;
 mod stack;
 mod up;
@@ -11,6 +12,7 @@ pub(crate) use bench::{
     TeamArgs,
 };
 pub(crate) use calls::{Awaited, MapArgs, MapVerb, RequestArgs, ServeArgs};
+pub(crate) use objects::{CounterAction, CounterArgs};
 pub(crate) use sim::{SimAction, SimArgs, SimShape};
 pub(crate) use stack::{ConfigAction, ConfigArgs, StackArgs, StackForm};
 pub(crate) use up::{UpAction, UpArgs, UpCtlArgs, UpMemberArgs};
@@ -103,6 +105,10 @@ pub(crate) enum Command {
     ///
     /// Example: rgroups map demo put colour blue
     Map(MapArgs),
+    /// Read or change a counter that the members of a cluster share.
+    ///
+    /// Example: rgroups counter tickets add 5
+    Counter(CounterArgs),
     /// Fetch the state of a cluster into a file, or give a file as the state.
     ///
     /// Example: rgroups state get demo state.bin

@@ -75,6 +75,19 @@ pub(crate) async fn join(cluster: &str, a: &JoinArgs) -> Result<(Channel, Events
     join_for_state(cluster, a, None).await
 }
 
+/// Joins `cluster`, with this protocol on top unless the stack has it.
+pub(crate) async fn join_on_top(
+    cluster: &str,
+    a: &JoinArgs,
+    protocol: &str,
+) -> Result<(Channel, Events), Failure> {
+    let mut config = config(a.transport, &a.hosts, &a.stack)?;
+    if !config.protocols().contains(&protocol) {
+        config = config.on_top(protocol).map_err(|e| Failure::config_error(&e))?;
+    }
+    join_with(cluster, a, config).await
+}
+
 /// Joins `cluster`, with this protocol for states in the place of the stack's own.
 pub(crate) async fn join_for_state(
     cluster: &str,
@@ -90,6 +103,14 @@ pub(crate) async fn join_for_state(
         };
         config = config.with_state_protocol(name).map_err(|e| Failure::config_error(&e))?;
     }
+    join_with(cluster, a, config).await
+}
+
+async fn join_with(
+    cluster: &str,
+    a: &JoinArgs,
+    config: Config,
+) -> Result<(Channel, Events), Failure> {
     if config.transport() == Some("SHARED_LOOPBACK") {
         return Err(Failure::usage("inproc connects members of one process only")
             .hint("use --transport udp or tcp here, or: rgroups up --transport inproc"));

@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod chat;
 mod config;
+mod counter;
 mod decode;
 mod doctor;
 mod failure;
@@ -67,6 +68,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Command::Request(a) => block_on(request::run(a, json)),
         Command::Serve(a) => block_on(serve::run(a, json)),
         Command::Map(a) => block_on(map::run(a, json)),
+        Command::Counter(a) => block_on(counter::run(a, json)),
         Command::State(a) => block_on(state::run(a, json)),
         Command::View(a) => block_on(view::run(a, json)),
         Command::Up(a) => block_on(up::parent::run(a, json)),
@@ -112,6 +114,7 @@ fn default_log(command: &Command) -> &'static str {
         | Command::Serve(_)
         | Command::Map(_)
         | Command::View(_)
+        | Command::Counter(_)
         | Command::State(_) => "warn,rgroups::founded=info",
         Command::Up(_)
         | Command::UpCtl(_)

@@ -12,6 +12,8 @@ mod calls;
 mod caps;
 #[path = "interop/chat.rs"]
 mod chat;
+#[path = "interop/counters.rs"]
+mod counters;
 #[path = "interop/cut.rs"]
 mod cut;
 #[path = "interop/maps.rs"]

@@ -53,11 +53,13 @@ pub enum Mutant {
     ErrorCountsAsValue,
     /// A call to most of the members is a multicast, which joiners get too.
     SubsetIsMulticast,
+    /// COUNTER carries out again what it is asked again.
+    RequestsForgotten,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 22] = [
+    pub const ALL: [Mutant; 23] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -80,6 +82,7 @@ impl Mutant {
         Mutant::MergedTargetsAwaited,
         Mutant::ErrorCountsAsValue,
         Mutant::SubsetIsMulticast,
+        Mutant::RequestsForgotten,
     ];
 
     /// Its name on command lines.
@@ -108,6 +111,7 @@ impl Mutant {
             Mutant::MergedTargetsAwaited => "merged-targets-awaited",
             Mutant::ErrorCountsAsValue => "error-counts-as-value",
             Mutant::SubsetIsMulticast => "subset-is-multicast",
+            Mutant::RequestsForgotten => "requests-forgotten",
         }
     }
 

@@ -5,6 +5,7 @@ use crate::cluster::Errand;
 use crate::connections::Life;
 use crate::network::Host;
 use rgroups_core::event::{CreditAccount, WindowGauge};
+use rgroups_core::protocols::counter::CounterAction;
 use rgroups_core::rpc::Wait;
 use rgroups_core::{Duration, OpId, Pool, SendResult, SyncLevel, Time, Trace, Uuid, View};
 use std::collections::BTreeMap;
@@ -86,6 +87,26 @@ pub enum Given {
     NoSuchMethod,
 }
 
+/// A use of an object that all members share.
+#[derive(Clone, Debug)]
+pub struct ObjectCall {
+    /// Its name; [`What::Used`] has it again.
+    pub op: OpId,
+    /// Which object.
+    pub object: Arc<str>,
+    /// What is asked of it.
+    pub asked: Asked,
+    /// How long that may take.
+    pub within: Duration,
+}
+
+/// What is asked of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Of a counter.
+    Counter(CounterAction),
+}
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub struct Fact {
@@ -149,6 +170,10 @@ pub enum What {
     CarriedOut(OpId, Uuid),
     /// The application answered this call of this member.
     AnswersCall(OpId, Uuid, Given),
+    /// The application uses an object.
+    Uses(ObjectCall),
+    /// That use ended.
+    Used(OpId, SendResult),
     /// The application was asked for its state.
     StateRequested(Uuid),
     /// A call for a state ended.

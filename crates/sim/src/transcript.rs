@@ -1,7 +1,7 @@
 //! A run as text, one line a fact, and its hash: equal seeds must give equal hashes.
 
-use crate::cluster::{StateEnded, number};
-use crate::history::{Fact, History, MessageId, Phase, What};
+use crate::cluster::{StateEnded, number, use_number};
+use crate::history::{Asked, Fact, History, MessageId, Phase, What};
 use rgroups_core::app::{SendRefusal, SyncEnd};
 use rgroups_core::rpc::Row;
 use rgroups_core::{Pool, SendResult, Trace, Uuid, View, ViewId};
@@ -105,6 +105,11 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
         What::AnswersCall(op, by, given) => {
             write!(w, "answers call {} of {}: {given:?}", number(*op), h.name_of(*by))
         }
+        What::Uses(u) => {
+            let Asked::Counter(action) = u.asked;
+            write!(w, "use {} of {} within {:?}: {action:?}", use_number(u.op), u.object, u.within)
+        }
+        What::Used(op, how) => write!(w, "use {}: {}", use_number(*op), result(how, h)),
         What::StateRequested(by) => write!(w, "is asked for its state by {}", h.name_of(*by)),
         What::StateFetched(StateEnded::Given(from, n)) => {
             write!(w, "has the state of {} with {n} messages", h.name_of(*from))
@@ -265,6 +270,8 @@ fn result(how: &SendResult, h: &History) -> String {
             let row = |r: &Row| format!("{} {:?}", h.name_of(r.member), r.status);
             outcome.rows.iter().map(row).collect::<Vec<_>>().join(", ")
         }
+        SendResult::Counted(Ok(value)) => format!("{value}"),
+        SendResult::Counted(Err(why)) => format!("not done: {why:?}"),
         SendResult::Refused(why) => match why {
             SendRefusal::Closed => "refused: closed".into(),
             SendRefusal::NotMember(m) => format!("refused: {} is no member", h.name_of(*m)),

@@ -76,6 +76,12 @@ fn a_minority_that_calls_itself_primary_is_noticed() {
 }
 
 #[test]
+fn a_request_that_is_carried_out_twice_is_noticed() {
+    let task = Task { counters: true, ..Task::new(Profile::Slow, 5) };
+    assert!(caught_in(Mutant::RequestsForgotten, task));
+}
+
+#[test]
 fn what_is_delivered_while_a_synchronous_view_waits_is_noticed() {
     let task = Task { vsync: true, ..Task::new(Profile::OneWay, 5) };
     assert!(caught_in(Mutant::NotHeldBackForView, task));

@@ -129,6 +129,9 @@ pub(crate) struct SimShape {
     /// Applications call methods of each other (docs/rpc.md).
     #[arg(long)]
     pub(crate) calls: bool,
+    /// Members have COUNTER and PRIMARY, and use counters.
+    #[arg(long)]
+    pub(crate) counters: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

@@ -53,6 +53,7 @@ impl Cli {
             Command::Serve(a) => a.join.stack = stack,
             Command::Map(a) => a.join.stack = stack,
             Command::View(a) => a.join.stack = stack,
+            Command::Counter(a) => a.shared.join.stack = stack,
             Command::Doctor(a) => a.stack = stack,
             Command::State(a) => match &mut a.action {
                 StateAction::Get(a) => a.join.stack = stack,

@@ -75,6 +75,11 @@ impl World {
         self.java_class("Caller", name, "", "50s")
     }
 
+    /// A JGroups member with counters, and `top` on top of FRAG2 (`Counting.java`).
+    pub(crate) fn java_counting(&self, name: &str, top: &str) -> Peer {
+        self.java_class("Counting", name, top, "50s")
+    }
+
     /// The same with `top` on top of FRAG2, reporting to STABLE every so often.
     pub(crate) fn java_with(&self, name: &str, top: &str, gossip: &str) -> Peer {
         self.java_class("Peer", name, top, gossip)
@@ -246,7 +251,7 @@ fn compiled(jgroups: &str) -> &'static PathBuf {
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/java/{name}.java"))
         };
         let made = |p: PathBuf| p.metadata().and_then(|m| m.modified()).ok();
-        let names = ["Peer", "Caller", "MapMember"];
+        let names = ["Peer", "Caller", "MapMember", "Counting"];
         let class = |name: &str| classes.join(format!("{name}.class"));
         if names.iter().all(|n| made(class(n)) > made(source(n))) {
             return classes;

@@ -15,6 +15,7 @@ mod counting;
 mod faults;
 mod maps;
 mod member;
+mod objects;
 mod sampling;
 mod state;
 mod turn;
@@ -34,6 +35,7 @@ pub use calls::{Errand, Handling, Outcall, call_of, number, value};
 use copies::UnreliableCopies;
 pub use member::Appetite;
 use member::{Member, Process};
+pub use objects::use_number;
 use rgroups_core::node::{Node, RawEvent};
 use rgroups_core::plan::StackPlan;
 use rgroups_core::wire::{self, Body, Flags, Hints};
@@ -181,6 +183,8 @@ pub struct Cluster {
     busy: u64,
     /// Bytes in every state that mean nothing.
     padding: usize,
+    /// Uses of objects that members share.
+    uses: u64,
 }
 
 /// More happenings than this at one moment are a livelock.
@@ -212,6 +216,7 @@ impl Cluster {
             halted: false,
             busy: 0,
             padding: 0,
+            uses: 0,
             settings,
         }
     }

@@ -3,6 +3,7 @@
 use super::calls::is_call;
 use super::copies::Way;
 use super::member::{Appetite, Unread};
+use super::objects::is_use;
 use super::{Cluster, Happening};
 use crate::addresses;
 use crate::connections::{Exit, Life};
@@ -173,6 +174,7 @@ impl Cluster {
                 return None;
             }
             AppEvent::View(v) => What::View(v),
+            AppEvent::Resolved { op, result } if is_use(op) => What::Used(op, result),
             AppEvent::Resolved { op, result } if is_call(op) => {
                 self.call_ended(life, op, result);
                 return None;

@@ -1,6 +1,7 @@
 //! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
 //! the invariants are those of the documentation: A views, B convergence, C delivery, D order, E credits,
-//! F memory, G stability, H synchronous sends, J calls of methods, P primary views, O the simulator itself). None knows how a protocol works inside.
+//! F memory, G stability, H synchronous sends, J calls, K objects that members share, P primary views, O the
+//! simulator itself). None knows how a protocol works inside.
 //!
 #![doc = include_str!("invariants.md")]
 
@@ -8,6 +9,7 @@ pub mod accuracy;
 pub mod bounds;
 pub mod calls;
 pub mod convergence;
+pub mod counters;
 pub mod credits;
 pub mod delivery;
 mod faults;
@@ -107,6 +109,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(order::check(h));
         found.extend(sequencer::check(h, c));
     }
+    found.extend(counters::check(h));
     found.extend(wire::check(h, c));
     if c.flow_control {
         found.extend(credits::check(h, c));

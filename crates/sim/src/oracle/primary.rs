@@ -8,7 +8,7 @@ use rgroups_core::{Primacy, Time, Trace, Uuid, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For so long a member trusted a view.
-struct Trust {
+pub(super) struct Trust {
     life: Life,
     view: ViewId,
     from: Time,
@@ -25,7 +25,8 @@ pub fn check(h: &History) -> Vec<Violation> {
     found
 }
 
-fn trust(h: &History) -> Vec<Trust> {
+/// Who trusted which view when.
+pub(super) fn trust(h: &History) -> Vec<Trust> {
     let mut all: Vec<Trust> = Vec::new();
     let mut open: BTreeMap<Life, usize> = BTreeMap::new();
     for f in &h.facts {
@@ -49,6 +50,41 @@ fn trust(h: &History) -> Vec<Trust> {
         }
     }
     all
+}
+
+/// Whether `life` took its view for the primary one all the time.
+pub(super) fn trusts(trust: &[Trust], life: Life, from: Time, to: Time) -> bool {
+    trust.iter().any(|t| t.life == life && t.from <= from && to < t.to)
+}
+
+/// When a quorum of processes began anew, none of which was in a primary view before.
+pub(super) fn began_anew(h: &History) -> Option<Time> {
+    let formed = formed(h);
+    let knows = |i: usize, m: &Uuid| formed[..i].iter().any(|(_, v)| v.contains(*m));
+    let new = (1..formed.len()).find(|i| !formed[*i].1.members.iter().any(|m| knows(*i, m)))?;
+    Some(h.facts[formed[new].0].at)
+}
+
+/// The primary views, and where the first member of each said so.
+fn formed(h: &History) -> Vec<(usize, &View)> {
+    let views: BTreeMap<ViewId, &View> = h
+        .facts
+        .iter()
+        .filter_map(|f| match &f.what {
+            What::View(v) => Some((v.id, &**v)),
+            _ => None,
+        })
+        .collect();
+    let mut formed: Vec<(usize, &View)> = Vec::new();
+    for (i, f) in h.facts.iter().enumerate() {
+        if let What::Trace(Trace::PrimaryFormed { view }) = &f.what
+            && let Some(view) = views.get(view)
+            && formed.iter().all(|(_, v)| v.id != view.id)
+        {
+            formed.push((i, view));
+        }
+    }
+    formed
 }
 
 fn two_at_a_time(h: &History, trust: &[Trust]) -> Vec<Violation> {
@@ -89,23 +125,7 @@ fn two_at_a_time(h: &History, trust: &[Trust]) -> Vec<Violation> {
 /// did not leave, and a greater number. Where a quorum of processes begins anew, and none of them was
 /// ever in a primary view, a new chain begins.
 fn broken_chain(h: &History) -> Vec<Violation> {
-    let views: BTreeMap<ViewId, &View> = h
-        .facts
-        .iter()
-        .filter_map(|f| match &f.what {
-            What::View(v) => Some((v.id, &**v)),
-            _ => None,
-        })
-        .collect();
-    let mut formed: Vec<(usize, &View)> = Vec::new();
-    for (i, f) in h.facts.iter().enumerate() {
-        if let What::Trace(Trace::PrimaryFormed { view }) = &f.what
-            && let Some(view) = views.get(view)
-            && formed.iter().all(|(_, v)| v.id != view.id)
-        {
-            formed.push((i, view));
-        }
-    }
+    let formed = formed(h);
     let left_before = |m: &Uuid, i: usize| {
         let asked = |l| h.facts_of(l).find(|(_, f)| matches!(f.what, What::LeaveAsked));
         h.life_of(*m).and_then(asked).is_some_and(|(at, _)| at < i)

@@ -45,6 +45,7 @@ fn is_significant(f: &Fact) -> bool {
         | What::OversizedPacket(_)
         | What::SentAgain(_)
         | What::CallEnded(..)
+        | What::Used(..)
         | What::StateRequested(_)
         | What::StateFetched(_) => true,
         What::Resolved(_, how) => !matches!(how, SendResult::Sent),
@@ -54,6 +55,7 @@ fn is_significant(f: &Fact) -> bool {
         ),
         What::Started
         | What::Calls(_)
+        | What::Uses(_)
         | What::CarriedOut(..)
         | What::AnswersCall(..)
         | What::Died { .. }

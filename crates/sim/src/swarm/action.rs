@@ -21,7 +21,8 @@ impl Action {
             | Action::Appetite(n, _)
             | Action::Reset(n)
             | Action::Send(n, _)
-            | Action::Call(n, _) => Some(n),
+            | Action::Call(n, _)
+            | Action::Count(n, ..) => Some(n),
             Action::Partition(_) | Action::Cut(..) | Action::Heal => None,
         }
     }
@@ -50,6 +51,9 @@ impl fmt::Display for Action {
             Action::Reset(n) => write!(f, "reset {n}"),
             Action::Send(from, m) => write_send(f, from, m),
             Action::Call(from, call) => write_call(f, from, call),
+            Action::Count(n, counter, action, within) => {
+                write!(f, "count {n} {counter} {action:?} within {}", millis(*within))
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{Profile, Task, node_name};
 use crate::cluster::{Appetite, Errand, Outcall, Outgoing};
 use crate::network::Link;
 use rgroups_core::app::Sync;
+use rgroups_core::protocols::counter::CounterAction;
 use rgroups_core::rpc::Wait;
 use rgroups_core::{Duration, Rng, SyncLevel};
 
@@ -60,6 +61,8 @@ pub enum Action {
     Send(String, Outgoing),
     /// Call methods of others.
     Call(String, Outcall),
+    /// Do something with a counter, in so much time.
+    Count(String, &'static str, CounterAction, Duration),
 }
 
 /// How much is sent while faults go on.
@@ -72,6 +75,11 @@ pub struct Workload {
     /// Until when.
     pub until: Duration,
 }
+
+/// The counters that members share. So many, that the uses of each whose outcome is not known are few:
+/// each doubles what the judge has to look at.
+pub(super) const COUNTERS: [&str; 8] =
+    ["orders", "stock", "visits", "seats", "errors", "clicks", "cups", "doors"];
 
 /// Load and faults happen in this window; before it nodes start.
 const FAULTS_FROM: Duration = Duration::from_secs(6);
@@ -110,6 +118,10 @@ impl Configuration {
         if task.calls {
             draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0004);
             draw.calls();
+        }
+        if task.counters {
+            draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0005);
+            draw.counting();
         }
         let mut schedule = draw.schedule;
         schedule.sort_by_key(|(at, _)| *at);
@@ -312,6 +324,29 @@ impl Draw {
             _ => Errand::Nest(self.rng.between(1, 3) as u8),
         };
         Outcall { to, wait, within, size, errand }
+    }
+
+    /// Counters are added to, compared and read by everybody, more often while faults begin.
+    fn counting(&mut self) {
+        const USES: u64 = 150;
+        for _ in 0..USES {
+            let when = self.within(Duration::from_secs(2), FAULTS_UNTIL + Duration::from_secs(4));
+            let name = self.someone();
+            let counter = *self.rng.pick(&COUNTERS).unwrap_or(&COUNTERS[0]);
+            let action = match self.rng.below(10) {
+                0..=2 => CounterAction::Get,
+                3 => CounterAction::Set(self.rng.between(1_000, 1_000_000) as i64),
+                4 => {
+                    let update = self.rng.between(1_000, 1_000_000) as i64;
+                    let expected = self.rng.below(3) as i64;
+                    CounterAction::CompareAndSwap { expected, update }
+                }
+                // What was added is told from what was not by the sum.
+                _ => CounterAction::AddAndGet(self.rng.between(1, 1_000) as i64),
+            };
+            let within = self.within(Duration::from_millis(50), Duration::from_secs(20));
+            self.at(when, Action::Count(name, counter, action, within));
+        }
     }
 
     fn sync(&mut self) -> Sync {

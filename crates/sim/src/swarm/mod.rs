@@ -140,6 +140,8 @@ pub struct Task {
     pub order: bool,
     /// Applications call methods of each other.
     pub calls: bool,
+    /// The stack has COUNTER and PRIMARY, and applications use counters.
+    pub counters: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -157,12 +159,14 @@ impl Task {
             vsync: false,
             order: false,
             calls: false,
+            counters: false,
             mutant: None,
         }
     }
 
     /// All that a swarm has: every profile as it is, and those in which it matters most with
     /// synchronous sends, with PRIMARY, with view synchrony, with total order, with calls of methods,
+    /// with counters,
     /// and with windows in place of credits.
     #[must_use]
     pub fn all(members: usize) -> Vec<Task> {
@@ -178,6 +182,7 @@ impl Task {
             .chain(changes.map(|p| Task { vsync: true, ..of(p) }))
             .chain(changes.map(|p| Task { order: true, ..of(p) }))
             .chain(calls.map(|p| Task { calls: true, ..of(p) }))
+            .chain(changes.map(|p| Task { counters: true, ..of(p) }))
             .chain(windows.map(|p| Task { stack: Stack::Windows, ..of(p) }))
             .collect()
     }
@@ -195,9 +200,10 @@ impl Task {
         let vsync = if self.vsync { " --vsync" } else { "" };
         let order = if self.order { " --order" } else { "" };
         let calls = if self.calls { " --calls" } else { "" };
+        let counters = if self.counters { " --counters" } else { "" };
         let (profile, members) = (self.profile, self.members);
         format!(
-            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{calls}{mutant}"
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{calls}{counters}{mutant}"
         )
     }
 }

@@ -1,6 +1,6 @@
 //! Executing a configuration, phase by phase.
 
-use super::draw::{Action, Configuration};
+use super::draw::{Action, COUNTERS, Configuration};
 use super::plan::{FAILURE_TIMEOUT, HEARTBEAT, MERGE_INTERVAL, STABLE_INTERVAL, VERIFICATION};
 use super::shrink::Selection;
 use super::{Profile, Task};
@@ -10,6 +10,8 @@ use crate::history::{MessageId, Phase, What};
 use crate::network::Link;
 use crate::oracle::bounds::Bounds;
 use crate::oracle::{self, Conditions, Violation, twins};
+use rgroups_core::plan::ProtocolConfig;
+use rgroups_core::protocols::counter::{CounterAction, CounterConfig};
 use rgroups_core::protocols::primary::PrimaryConfig;
 use rgroups_core::protocols::sequencer::SequencerConfig;
 use rgroups_core::rpc::Wait;
@@ -177,7 +179,7 @@ struct Run {
 impl Run {
     fn new(c: &Configuration, keep_lines: bool) -> Self {
         let mut plan = c.tuning.plan(c.task.members);
-        if c.task.primary {
+        if c.task.primary || c.task.counters {
             let quorum = (c.task.members / 2 + 1).to_string();
             plan = plan
                 .insert_above("GMS", PrimaryConfig::default())
@@ -185,6 +187,11 @@ impl Run {
         }
         if c.task.order {
             plan = plan.insert_below("FRAG2", SequencerConfig::default());
+        }
+        if c.task.counters
+            && let Some(top) = plan.protocols.last().map(ProtocolConfig::name)
+        {
+            plan = plan.insert_above(top, CounterConfig::default());
         }
         if c.task.vsync {
             plan = plan.with("GMS", "view_synchrony", "true");
@@ -233,6 +240,9 @@ impl Run {
                 let groups: Vec<&[&str]> = names.iter().map(Vec::as_slice).collect();
                 c.partition(&groups);
             }
+            Action::Count(name, counter, action, within) => {
+                let _ = c.count(name, counter, *action, *within);
+            }
             Action::Send(from, message) => {
                 // Whoever does not run at the moment sends nothing.
                 let _ = c.send(from, message);
@@ -274,6 +284,9 @@ impl Run {
                 }
             }
         }
+        if c.task.counters {
+            self.final_reads(&names);
+        }
         let sent = first..self.cluster.history().messages.len();
         let ids: Vec<MessageId> = sent.map(|i| MessageId(i as u32)).collect();
         let mut seen = 0;
@@ -300,6 +313,15 @@ impl Run {
             let call = Outcall { to: None, wait, within, size: 0, errand };
             for from in names {
                 let _ = self.cluster.place(from, &call);
+            }
+        }
+    }
+
+    /// Everybody reads every counter.
+    fn final_reads(&mut self, names: &[String]) {
+        for name in names {
+            for counter in COUNTERS {
+                self.cluster.count(name, counter, CounterAction::Get, Duration::from_secs(30));
             }
         }
     }

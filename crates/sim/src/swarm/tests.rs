@@ -126,11 +126,20 @@ fn windows_in_place_of_credits_break_nothing() {
 }
 
 #[test]
+fn counters_break_nothing() {
+    for profile in [Profile::Churn, Profile::Partition, Profile::Slow] {
+        passes_all(&Task { counters: true, ..Task::new(profile, 5) }, 0..2);
+    }
+}
+
+#[test]
 fn a_failing_seed_is_repeated_by_one_command() {
     let mut task = Task::new(Profile::Lossy, 5);
     assert_eq!(task.replay_command(42), "rgroups sim replay 42 --profile lossy --members 5");
     task.stack = Stack::Windows;
     assert!(task.replay_command(42).ends_with("--members 5 --stack new"));
+    task.counters = true;
+    assert!(task.replay_command(42).ends_with("--stack new --counters"));
     task.mutant = Some("credits-granted-twice".into());
     assert!(task.replay_command(42).ends_with("--mutant credits-granted-twice"));
 }

@@ -48,6 +48,8 @@ struct Pending {
     until: Time,
     /// Who was asked last, and when.
     asked: Option<(Uuid, Time)>,
+    /// A copy of the action may be on its way.
+    under_way: bool,
 }
 
 /// How far it is.
@@ -55,14 +57,15 @@ struct Pending {
 enum Step {
     /// The action itself.
     Act,
-    /// There was no such counter: it is made first.
-    Create,
+    /// There was no such counter: it is made first, by a request of this number. The action keeps its own:
+    /// a copy of it that comes late, when somebody has made the counter, may have carried it out.
+    Create(i64),
 }
 
 impl Pending {
     fn ask(&self) -> CounterAsk {
         match (self.step, self.action) {
-            (Step::Create, _) => CounterAsk::GetOrCreate(self.initial),
+            (Step::Create(_), _) => CounterAsk::GetOrCreate(self.initial),
             (Step::Act, CounterAction::Get) => CounterAsk::AddAndGet(0),
             (Step::Act, CounterAction::Set(v)) => CounterAsk::Set(v),
             (Step::Act, CounterAction::AddAndGet(d)) => CounterAsk::AddAndGet(d),
@@ -76,9 +79,8 @@ impl Pending {
     /// Carrying it out twice is the same as once.
     fn is_harmless(&self) -> bool {
         match (self.step, self.action) {
-            (Step::Create, _) | (Step::Act, CounterAction::Get | CounterAction::AddAndGet(0)) => {
-                true
-            }
+            (_, CounterAction::Get | CounterAction::AddAndGet(0)) => true,
+            (Step::Create(_), _) => !self.under_way,
             (
                 Step::Act,
                 CounterAction::Set(_)
@@ -155,11 +157,8 @@ impl Asking {
             step: Step::Act,
             until: cx.now + call.timeout.unwrap_or(self.timeout),
             asked: None,
+            under_way: false,
         };
-        self.add(pending, cx);
-    }
-
-    fn add(&mut self, pending: Pending, cx: &mut Cx<'_>) {
         self.last += 1;
         self.pending.insert(self.last, pending);
         self.ask(self.last, cx);
@@ -180,8 +179,13 @@ impl Asking {
             self.counters.asked_again += 1;
         }
         p.asked = Some((coordinator, cx.now));
+        p.under_way |= p.step == Step::Act;
         let (name, ask) = (p.name.clone(), p.ask());
-        let owner = CounterOwner { member: Some(local.into()), request: id };
+        let request = match p.step {
+            Step::Act => id,
+            Step::Create(number) => number,
+        };
+        let owner = CounterOwner { member: Some(local.into()), request };
         if coordinator == local {
             self.to_self.push((owner, name, ask));
             return;
@@ -270,32 +274,56 @@ impl Asking {
             | CounterPayload::Newer(_) => return,
         };
         let ours = owner.member.and_then(|m| m.uuid()) == Some(cx.local());
-        let Some(mut p) = self.pending.remove(&owner.request).filter(|_| ours) else {
+        let found = self.call_of(owner.request).filter(|_| ours);
+        let Some((id, p)) = found.and_then(|id| Some((id, self.pending.get(&id)?))) else {
             self.counters.late += 1;
             return;
         };
-        let missing = not_found(&p.name);
-        match (p.step, result) {
-            (Step::Create, Ok(_)) => self.next_step(p, Step::Act, cx),
-            (Step::Act, Ok(value)) => self.end(p, Ok(value), cx),
-            (_, Err(why)) if why == missing => match p.action {
-                CounterAction::Delete => self.end(p, Ok(0), cx),
-                CounterAction::Get
-                | CounterAction::Set(_)
-                | CounterAction::AddAndGet(_)
-                | CounterAction::CompareAndSwap { .. } => {
-                    p.asked = None;
-                    self.next_step(p, Step::Create, cx);
+        let is_made = p.step == Step::Create(owner.request);
+        let missing = matches!(&result, Err(why) if *why == not_found(&p.name));
+        match (result, p.action) {
+            (Ok(_), _) if is_made => self.go_on(id, Step::Act, cx),
+            (Err(_), CounterAction::Delete) if missing => self.end_with(id, Ok(0), cx),
+            (Err(_), _) if missing => match p.step {
+                Step::Act => {
+                    self.last += 1;
+                    self.go_on(id, Step::Create(self.last), cx);
                 }
+                // Another copy of the action, or of this, has found none either.
+                Step::Create(_) => {}
             },
-            (_, Err(why)) => self.end(p, Err(CounterFailure::Refused { why }), cx),
+            (result, _) => {
+                let result = result.map_err(|why| CounterFailure::Refused { why });
+                self.end_with(id, result, cx);
+            }
         }
     }
 
-    fn next_step(&mut self, mut p: Pending, step: Step, cx: &mut Cx<'_>) {
-        p.step = step;
-        p.asked = None;
-        self.add(p, cx);
+    /// The call that made a request of this number.
+    fn call_of(&self, request: i64) -> Option<i64> {
+        if self.pending.contains_key(&request) {
+            return Some(request);
+        }
+        let made_for = |(_, p): &(&i64, &Pending)| p.step == Step::Create(request);
+        self.pending.iter().find(made_for).map(|(id, _)| *id)
+    }
+
+    fn go_on(&mut self, id: i64, step: Step, cx: &mut Cx<'_>) {
+        if let Some(p) = self.pending.get_mut(&id) {
+            p.step = step;
+            // One that remembers may have been sent further copies.
+            if p.asked.is_some_and(|(m, _)| !tag::counts(m)) {
+                p.asked = None;
+                p.under_way = false;
+            }
+        }
+        self.ask(id, cx);
+    }
+
+    fn end_with(&mut self, id: i64, result: Result<i64, CounterFailure>, cx: &mut Cx<'_>) {
+        if let Some(p) = self.pending.remove(&id) {
+            self.end(p, result, cx);
+        }
     }
 
     /// The view is not the primary one.

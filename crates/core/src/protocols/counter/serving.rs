@@ -311,7 +311,10 @@ impl Serving {
         cx: &mut Cx<'_>,
     ) {
         let who = owner.member.as_ref().and_then(Address::uuid).unwrap_or(from);
-        let outcome = match self.copy.table.outcome(who, owner.request) {
+        let known = self.copy.table.outcome(who, owner.request);
+        #[cfg(feature = "mutants")]
+        let known = known.filter(|_| !cx.mutant(Mutant::RequestsForgotten));
+        let outcome = match known {
             Some(known) => {
                 self.counters.answered_again += 1;
                 known

@@ -257,6 +257,32 @@ fn what_came_twice_is_answered_twice_and_done_once() {
 }
 
 #[test]
+fn a_late_copy_of_a_request_that_found_no_counter_is_carried_out_once_at_most() {
+    let mut g = Group::new(3);
+    g.cut(1, 0);
+    let op = g.add(1);
+    let owner = CounterOwner { member: Some(g.id(1).into()), request: 1 };
+    let (a, b) = (g.id(0), g.id(1));
+    let say = |g: &mut Group, from: Uuid, to: usize, payload: &CounterPayload| {
+        let mut m = payload::message(g.id(to), payload.to_bytes());
+        m.src = Some(from.into());
+        g.members[to].arrive(0, m);
+        g.step();
+    };
+    // The first copy came when there was no counter; B, told so, would make it.
+    let error = Some(asking::not_found("c"));
+    say(&mut g, a, 1, &CounterPayload::Failed { owner: owner.clone(), error });
+    let other = g.add(2);
+    // The second one comes when C has made it, and before C has added to it.
+    let ask = CounterAsk::AddAndGet(1);
+    say(&mut g, b, 0, &CounterPayload::Ask { owner, name: "c".into(), ask });
+    g.heal();
+    g.run(3 * SECOND);
+    assert_eq!((g.value(1, op), g.value(2, other)), (Some(1), Some(2)));
+    assert_eq!(g.get(2), 2);
+}
+
+#[test]
 fn a_deleted_counter_does_not_come_back_with_another_coordinator() {
     let mut g = Group::new(3);
     g.ask(2, CounterAction::Set(9));
