@@ -174,10 +174,14 @@ pub enum What {
     Uses(ObjectCall),
     /// That use ended.
     Used(OpId, SendResult),
+    /// The application asks for a state, which is to be there or not within this time.
+    FetchesState(OpId, Duration),
     /// The application was asked for its state.
     StateRequested(Uuid),
+    /// What the application knows is this from now on: the state that it is given.
+    StateTaken(Arc<[MessageId]>),
     /// A call for a state ended.
-    StateFetched(crate::cluster::StateEnded),
+    StateFetched(OpId, crate::cluster::StateEnded),
     /// Something was delivered that nobody sent like that.
     Garbled {
         /// The sender that the stack named.

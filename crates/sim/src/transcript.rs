@@ -110,12 +110,14 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
             write!(w, "use {} of {} within {:?}: {action:?}", use_number(u.op), u.object, u.within)
         }
         What::Used(op, how) => write!(w, "use {}: {}", use_number(*op), result(how, h)),
+        What::FetchesState(_, within) => write!(w, "asks for a state, within {within:?}"),
+        What::StateTaken(known) => write!(w, "takes a state with {} messages", known.len()),
         What::StateRequested(by) => write!(w, "is asked for its state by {}", h.name_of(*by)),
-        What::StateFetched(StateEnded::Given(from, n)) => {
+        What::StateFetched(_, StateEnded::Given(from, n)) => {
             write!(w, "has the state of {} with {n} messages", h.name_of(*from))
         }
-        What::StateFetched(StateEnded::Nobody) => write!(w, "begins without a state"),
-        What::StateFetched(StateEnded::Failed(f)) => {
+        What::StateFetched(_, StateEnded::Nobody) => write!(w, "begins without a state"),
+        What::StateFetched(_, StateEnded::Failed(f)) => {
             write!(w, "has no state: {:?}", f.end)?;
             for t in &f.tried {
                 write!(w, ", {}: {:?}", h.name_of(t.provider), t.outcome)?;

@@ -132,6 +132,9 @@ pub(crate) struct SimShape {
     /// Members have COUNTER and PRIMARY, and use counters.
     #[arg(long)]
     pub(crate) counters: bool,
+    /// Nodes begin with the state of another one, and members ask for states (docs/state-transfer.md).
+    #[arg(long)]
+    pub(crate) states: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

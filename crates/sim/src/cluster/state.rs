@@ -144,6 +144,7 @@ impl Cluster {
     pub(super) fn state_fetched(
         &mut self,
         life: Life,
+        op: OpId,
         result: Result<Option<FetchedState>, StateFailure>,
     ) {
         let ended = match result {
@@ -161,11 +162,13 @@ impl Cluster {
                     if p.copy.install(&copy).is_err() {
                         p.copy = Replica::default();
                     }
+                    let taken = What::StateTaken(p.contents.as_slice().into());
+                    self.record(Some(life), taken);
                 }
                 StateEnded::Given(f.provider, n)
             }
         };
-        self.record(Some(life), What::StateFetched(ended));
+        self.record(Some(life), What::StateFetched(op, ended));
     }
 }
 

@@ -42,8 +42,12 @@ impl Cluster {
         let consumed = std::mem::take(&mut process.consumed);
         let inbox = process.take_inbox();
         for command in &commands {
-            if let Command::Call(call) = command {
-                self.call_begins(life, call.op);
+            match command {
+                Command::Call(call) => self.call_begins(life, call.op),
+                Command::FetchState(f) => {
+                    self.record(Some(life), What::FetchesState(f.op, f.timeout));
+                }
+                _ => {}
             }
         }
         for event in &inbox {
@@ -195,8 +199,8 @@ impl Cluster {
                 self.state_requested(life, request, by);
                 return None;
             }
-            AppEvent::StateFetched { result, .. } => {
-                self.state_fetched(life, result);
+            AppEvent::StateFetched { op, result } => {
+                self.state_fetched(life, op, result);
                 return None;
             }
             AppEvent::StateBegins { .. }

@@ -127,7 +127,7 @@ pub(super) fn count(h: &History, counts: &mut BTreeMap<Wait, u64>) {
             What::ConnectFailed(_) => Some(Wait::JoinFailed),
             What::Left { confirmed: true } => Some(Wait::LeaveConfirmed),
             What::Left { confirmed: false } => Some(Wait::LeaveTimedOut),
-            What::StateFetched(end) => end_of_state(end),
+            What::StateFetched(_, end) => end_of_state(end),
             What::Trace(t) => end_in_trace(t),
             _ => None,
         };

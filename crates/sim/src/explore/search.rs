@@ -245,6 +245,7 @@ fn conditions() -> Conditions {
         duplication: false,
         flow_control: false,
         ordered: false,
+        states: false,
         windows: None,
         bounds: None,
     }

@@ -1,6 +1,6 @@
 //! Judges of a run. Each reads the history and names the invariant that was broken (the numbers of
 //! the invariants are those of the documentation: A views, B convergence, C delivery, D order, E credits,
-//! F memory, G stability, H synchronous sends, J calls, K objects that members share, P primary views, O the
+//! F memory, G stability, H synchronous sends, I states, J calls, K objects that members share, P primary views, O the
 //! simulator itself). None knows how a protocol works inside.
 //!
 #![doc = include_str!("invariants.md")]
@@ -19,6 +19,7 @@ pub mod primary;
 pub mod roles;
 pub mod sequencer;
 pub mod stability;
+pub mod states;
 pub mod sync;
 pub mod synchrony;
 pub mod tails;
@@ -77,6 +78,8 @@ pub struct Conditions {
     pub flow_control: bool,
     /// Multicasts are in total order.
     pub ordered: bool,
+    /// Applications are given states, in place of what was multicast before.
+    pub states: bool,
     /// The windows that bound what is on its way, in the stack that has them.
     pub windows: Option<Windows>,
     /// How long things may take; `None`: no promise has a time.
@@ -102,8 +105,13 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
     found.extend(roles::check(h, c));
     found.extend(timeliness::check(h, c));
     found.extend(convergence::check(h));
-    found.extend(delivery::check(h, c));
-    found.extend(tails::check(h));
+    if c.states {
+        found.extend(states::check(h));
+    } else {
+        found.extend(delivery::check(h, c));
+        found.extend(tails::check(h));
+        found.extend(sync::check(h, c));
+    }
     found.extend(synchrony::check(h, c));
     if c.ordered {
         found.extend(order::check(h));
@@ -119,7 +127,6 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(windows::check(h, c, w));
     }
     found.extend(stability::check(h));
-    found.extend(sync::check(h, c));
     found.extend(calls::check(h, c));
     found.extend(primary::check(h));
     shorten(found)
@@ -187,6 +194,7 @@ pub(crate) mod made {
             duplication: false,
             flow_control: true,
             ordered: false,
+            states: false,
             windows: None,
             bounds: Some(Bounds {
                 one_way: Duration::from_millis(1),

@@ -235,6 +235,7 @@ impl Stage {
             duplication: self.link.duplication > 0.0,
             flow_control: true,
             ordered: false,
+            states: false,
             windows: None,
             // A script sets the times of the stack as it likes, and says itself what it expects when.
             bounds: None,

@@ -47,7 +47,7 @@ fn is_significant(f: &Fact) -> bool {
         | What::CallEnded(..)
         | What::Used(..)
         | What::StateRequested(_)
-        | What::StateFetched(_) => true,
+        | What::StateFetched(..) => true,
         What::Resolved(_, how) => !matches!(how, SendResult::Sent),
         What::Trace(t) => matches!(
             t,
@@ -56,6 +56,8 @@ fn is_significant(f: &Fact) -> bool {
         What::Started
         | What::Calls(_)
         | What::Uses(_)
+        | What::FetchesState(..)
+        | What::StateTaken(_)
         | What::CarriedOut(..)
         | What::AnswersCall(..)
         | What::Died { .. }

@@ -1,7 +1,7 @@
 //! Events of a run in the words of scenarios (`script/language.md`).
 
 use super::draw::Action;
-use crate::cluster::{Appetite, Errand, Outcall, Outgoing};
+use crate::cluster::{Appetite, Errand, Outcall, Outgoing, Provision};
 use rgroups_core::Duration;
 use std::fmt;
 
@@ -22,7 +22,9 @@ impl Action {
             | Action::Reset(n)
             | Action::Send(n, _)
             | Action::Call(n, _)
-            | Action::Count(n, ..) => Some(n),
+            | Action::Count(n, ..)
+            | Action::Fetch(n, ..)
+            | Action::Provide(n, _) => Some(n),
             Action::Partition(_) | Action::Cut(..) | Action::Heal => None,
         }
     }
@@ -54,6 +56,16 @@ impl fmt::Display for Action {
             Action::Count(n, counter, action, within) => {
                 write!(f, "count {n} {counter} {action:?} within {}", millis(*within))
             }
+            Action::Fetch(n, from, within) => {
+                write!(f, "fetch {n}")?;
+                if let Some(from) = from {
+                    write!(f, " from {from}")?;
+                }
+                write!(f, " within {}", millis(*within))
+            }
+            Action::Provide(n, Provision::Gives) => write!(f, "state {n} on"),
+            Action::Provide(n, Provision::Refuses) => write!(f, "state {n} off"),
+            Action::Provide(n, Provision::Silent) => write!(f, "state {n} silent"),
         }
     }
 }
@@ -120,6 +132,11 @@ mod tests {
             (Action::Send("A".into(), m), "send A to B 100 oob"),
             (Action::Call("A".into(), call), "call A to B C 20 nest 2 wait first within 1000ms"),
             (Action::Partition(groups), "cut A B | C"),
+            (
+                Action::Fetch("A".into(), Some("B".into()), Duration::from_secs(2)),
+                "fetch A from B within 2000ms",
+            ),
+            (Action::Provide("A".into(), Provision::Silent), "state A silent"),
             (Action::Slow("A".into(), Duration::from_millis(50)), "slow A 50ms"),
             (Action::Appetite("A".into(), Appetite::Nothing), "consume A off"),
         ] {

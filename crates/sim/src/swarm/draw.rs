@@ -2,7 +2,7 @@
 
 use super::plan::Tuning;
 use super::{Profile, Task, node_name};
-use crate::cluster::{Appetite, Errand, Outcall, Outgoing};
+use crate::cluster::{Appetite, Errand, Outcall, Outgoing, Provision};
 use crate::network::Link;
 use rgroups_core::app::Sync;
 use rgroups_core::protocols::counter::CounterAction;
@@ -26,6 +26,8 @@ pub struct Configuration {
     pub schedule: Vec<(Duration, Action)>,
     /// The largest payload.
     pub largest: usize,
+    /// Bytes in every state that mean nothing.
+    pub padding: usize,
 }
 
 /// What happens to a cluster.
@@ -63,6 +65,10 @@ pub enum Action {
     Call(String, Outcall),
     /// Do something with a counter, in so much time.
     Count(String, &'static str, CounterAction, Duration),
+    /// Ask this member, or whoever gives it, for its state, for so long.
+    Fetch(String, Option<String>, Duration),
+    /// What its application does when it is asked for its state.
+    Provide(String, Provision),
 }
 
 /// How much is sent while faults go on.
@@ -123,9 +129,16 @@ impl Configuration {
             draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0005);
             draw.counting();
         }
+        let mut padding = 0;
+        if task.states {
+            draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0006);
+            // With STATE_TRANSFER a state goes into one message.
+            padding = draw.states() % (tuning.max_credits as usize / 2);
+        }
         let mut schedule = draw.schedule;
         schedule.sort_by_key(|(at, _)| *at);
-        Configuration { seed, task: task.clone(), tuning, link, drift, schedule, largest }
+        let task = task.clone();
+        Configuration { seed, task, tuning, link, drift, schedule, largest, padding }
     }
 }
 
@@ -346,6 +359,45 @@ impl Draw {
             };
             let within = self.within(Duration::from_millis(50), Duration::from_secs(20));
             self.at(when, Action::Count(name, counter, action, within));
+        }
+    }
+
+    /// Most nodes begin with a state, members ask for one now and then, and some applications do not
+    /// give theirs for a while. How much is in every state that means nothing.
+    fn states(&mut self) -> usize {
+        const FETCHES: usize = 6;
+        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(20));
+        let schedule = core::mem::take(&mut self.schedule);
+        for (when, action) in schedule {
+            let begins = match &action {
+                Action::Start(name) | Action::Restart(name) => Some(name.clone()),
+                _ => None,
+            };
+            self.at(when, action);
+            if let Some(name) = begins.filter(|_| self.rng.chance(0.7)) {
+                let within = self.within(shortest, longest).min(FAULTS_UNTIL - when);
+                self.at(when, Action::Fetch(name, None, within));
+            }
+        }
+        for _ in 0..FETCHES {
+            let when = self.within(Duration::from_secs(2), FAULTS_UNTIL);
+            // While a state comes no view does, and when all faults are over there must be one.
+            let within = self.within(shortest, longest).min(FAULTS_UNTIL - when);
+            let name = self.someone();
+            let from = self.rng.chance(0.3).then(|| self.someone());
+            self.at(when, Action::Fetch(name, from, within));
+        }
+        if self.rng.chance(0.3) {
+            let (name, from) = (self.someone(), self.within(FAULTS_FROM, FAULTS_UNTIL));
+            let refuses = self.rng.chance(0.5);
+            let how = if refuses { Provision::Refuses } else { Provision::Silent };
+            self.at(from, Action::Provide(name.clone(), how));
+            self.at(FAULTS_UNTIL, Action::Provide(name, Provision::Gives));
+        }
+        match self.rng.below(3) {
+            0 => 0,
+            1 => self.rng.between(1, 20_000) as usize,
+            _ => self.rng.between(20_000, 500_000) as usize,
         }
     }
 

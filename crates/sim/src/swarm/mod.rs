@@ -142,6 +142,8 @@ pub struct Task {
     pub calls: bool,
     /// The stack has COUNTER and PRIMARY, and applications use counters.
     pub counters: bool,
+    /// Nodes begin with the state of another one, and members ask for states.
+    pub states: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -160,20 +162,21 @@ impl Task {
             order: false,
             calls: false,
             counters: false,
+            states: false,
             mutant: None,
         }
     }
 
     /// All that a swarm has: every profile as it is, and those in which it matters most with
     /// synchronous sends, with PRIMARY, with view synchrony, with total order, with calls of methods,
-    /// with counters,
-    /// and with windows in place of credits.
+    /// with counters, with states, and with windows in place of credits.
     #[must_use]
     pub fn all(members: usize) -> Vec<Task> {
         let of = |profile| Task::new(profile, members);
         let sends = [Profile::Lossy, Profile::Burst, Profile::Slow, Profile::Churn, Profile::Star];
         let changes = [Profile::Churn, Profile::Partition, Profile::OneWay, Profile::Mixed];
         let calls = [Profile::Churn, Profile::Partition, Profile::Slow, Profile::Frozen];
+        let states = [Profile::Churn, Profile::Partition, Profile::Slow, Profile::Mixed];
         let windows = [Profile::Lossy, Profile::Slow, Profile::Mixed];
         let plain = Profile::ALL.into_iter().map(of);
         plain
@@ -183,6 +186,7 @@ impl Task {
             .chain(changes.map(|p| Task { order: true, ..of(p) }))
             .chain(calls.map(|p| Task { calls: true, ..of(p) }))
             .chain(changes.map(|p| Task { counters: true, ..of(p) }))
+            .chain(states.map(|p| Task { states: true, ..of(p) }))
             .chain(windows.map(|p| Task { stack: Stack::Windows, ..of(p) }))
             .collect()
     }
@@ -199,11 +203,12 @@ impl Task {
         let primary = if self.primary { " --primary" } else { "" };
         let vsync = if self.vsync { " --vsync" } else { "" };
         let order = if self.order { " --order" } else { "" };
+        let states = if self.states { " --states" } else { "" };
         let calls = if self.calls { " --calls" } else { "" };
         let counters = if self.counters { " --counters" } else { "" };
         let (profile, members) = (self.profile, self.members);
         format!(
-            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{calls}{counters}{mutant}"
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{calls}{counters}{states}{mutant}"
         )
     }
 }

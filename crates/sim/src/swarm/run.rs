@@ -127,9 +127,13 @@ fn conditions(c: &Configuration) -> Conditions {
         calm: matches!(c.task.profile, Profile::Lan),
         loss: c.link.loss,
         duplication: c.link.duplication > 0.0,
-        // What is forwarded and what is called is charged too, and no ledger knows how much that is.
-        flow_control: c.tuning.windows.is_none() && !c.task.order && !c.task.calls,
+        // What is forwarded, what is called and what is given is charged too, and no ledger knows how much that is.
+        flow_control: c.tuning.windows.is_none()
+            && !c.task.order
+            && !c.task.calls
+            && !c.task.states,
         ordered: c.task.order,
+        states: c.task.states,
         windows: c.tuning.windows.clone(),
         bounds: Some(bounds(c)),
     }
@@ -204,6 +208,7 @@ impl Run {
             ..settings
         };
         let mut cluster = Cluster::new(settings);
+        cluster.pad_states(c.padding);
         for (i, ppm) in c.drift.iter().enumerate() {
             cluster.drift(&super::node_name(i), *ppm);
         }
@@ -247,6 +252,8 @@ impl Run {
                 // Whoever does not run at the moment sends nothing.
                 let _ = c.send(from, message);
             }
+            Action::Fetch(name, from, within) => c.fetch_state(name, from.as_deref(), *within),
+            Action::Provide(name, how) => c.provide_state(name, *how),
             Action::Call(from, call) => {
                 let _ = c.place(from, call);
             }
@@ -273,6 +280,10 @@ impl Run {
         let names = self.running();
         if c.task.calls {
             self.final_calls(&names);
+        }
+        if let Some(last) = names.last().filter(|_| c.task.states) {
+            // Nothing disturbs it, so it is given one, while everybody sends.
+            self.cluster.fetch_state(last, None, Duration::from_secs(30));
         }
         let first = self.cluster.history().messages.len();
         let size = usize::try_from(c.tuning.max_credits / 5).unwrap_or(10_000);

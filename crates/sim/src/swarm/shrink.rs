@@ -105,6 +105,7 @@ pub fn shrink(
     }
     shrinking.without(|a| matches!(a, Action::Send(..)));
     shrinking.without(|a| matches!(a, Action::Call(..)));
+    shrinking.without(|a| matches!(a, Action::Fetch(..) | Action::Provide(..)));
     let minimal = shrinking.leave_parts_out();
     let Shrinking { best, violations, runs, .. } = shrinking;
     let script = drawn.selected(&best).script();

@@ -55,7 +55,7 @@ pub(crate) fn ends(c: &Cluster, name: &str) -> Vec<StateEnded> {
     let life = c.life(name);
     let mine = c.history().facts.iter().filter(|f| f.life == life);
     mine.filter_map(|f| match &f.what {
-        What::StateFetched(e) => Some(e.clone()),
+        What::StateFetched(_, e) => Some(e.clone()),
         _ => None,
     })
     .collect()

@@ -263,7 +263,10 @@ impl StateTransfer {
         self.counters.states_received += 1;
         cx.trace(|| Trace::State { what: "received", with: src });
         let contains: Vec<(Uuid, i64)> = digest.iter().map(|(m, p)| (m, p.delivered)).collect();
-        self.contained.set(contains.iter().copied());
+        // Who has left since is in no digest any more, but the state contains all that came of it.
+        let left = a.had.iter().map(|(m, _)| m);
+        let left = left.filter(|m| digest.get(*m).is_none() && !cx.is_member(*m));
+        self.contained.set(contains.iter().copied().chain(left.map(|m| (m, i64::MAX))));
         let fetched = FetchedState { provider: src, state, contains };
         cx.answer_fetch(a.call.op, Ok(Some(fetched)));
         self.release(a.held, cx);

@@ -3,11 +3,13 @@
 //! A request waits until this member has delivered what the asking one already had, and until the
 //! large multicasts that had arrived in part by then are complete: the asking member may have
 //! joined in the middle of one and can never put it together, so the state must contain it. Both
-//! waits end by time. Then the history is cut and the application asked. Several members are served
+//! waits end by time. So does a third: a member that is itself given a state has nothing to give before
+//! that is over, as its application lacks what is held back for it. Then the history is cut and the application asked. Several members are served
 //! side by side, each with a cut of its own; of one member there is one request. A state in parts
 //! leaves as [`super::outgoing`] says.
 
 use super::dialect::{Dialect, Said};
+use super::fetch::Fetch;
 use super::outgoing::{Outgoing, PART, exempt};
 use super::{FLUSH, LARGEST, StateTransfer, own_digest};
 use crate::app::{AnswerState, StateAnswer};
@@ -90,10 +92,10 @@ impl StateTransfer {
         }
         self.counters.requests_received += 1;
         match self.serving.open.get(&src) {
-            // The answer is on its way; should it be too old for the other, it asks again.
-            Some(Step::Asked { .. }) => return,
-            // It has begun anew.
-            Some(Step::Giving(_)) => self.abandon(src, "it is asked for anew", cx),
+            // It has begun anew: it had given up before there was an answer, or the end of one.
+            Some(Step::Asked { .. } | Step::Giving(_)) => {
+                self.abandon(src, "it is asked for anew", cx);
+            }
             Some(Step::Waiting { .. }) | None => {}
         }
         let flush = match cx.ask_below(&Query::Barrier) {
@@ -112,6 +114,9 @@ impl StateTransfer {
     pub(super) fn cut_where_possible(&mut self, cx: &mut Cx<'_>) {
         if !self.serving.open.values().any(|s| matches!(s, Step::Waiting { .. })) {
             return;
+        }
+        if matches!(self.fetch, Fetch::Asking(_)) {
+            return self.wait_for_own_state(cx);
         }
         let delivered = own_digest(cx);
         let half = match cx.ask_below(&Query::HalfReceived) {
@@ -144,6 +149,22 @@ impl StateTransfer {
         match next {
             Some(at) => cx.arm(FLUSH, at),
             None => cx.disarm(FLUSH),
+        }
+    }
+
+    /// This member waits for a state itself: who has waited for it long enough asks another one.
+    fn wait_for_own_state(&mut self, cx: &mut Cx<'_>) {
+        let waiting = self.serving.open.iter().filter_map(|(m, s)| match s {
+            Step::Waiting { until, .. } => Some((*m, *until)),
+            Step::Asked { .. } | Step::Giving(_) => None,
+        });
+        let (late, others): (Vec<_>, Vec<_>) = waiting.partition(|(_, until)| *until <= cx.now);
+        for (m, _) in late {
+            self.serving.open.remove(&m);
+            self.refuse(m, "it waits for a state itself", cx);
+        }
+        if let Some(at) = others.into_iter().map(|(_, until)| until).min() {
+            cx.arm(FLUSH, at);
         }
     }
 

@@ -223,6 +223,60 @@ fn the_wait_for_messages_ends_by_time() {
 }
 
 #[test]
+fn who_waits_for_a_state_gives_none_before_it_has_it() {
+    let mut m = member();
+    fetch(&mut m, Some(id(2)));
+    m.arrive(3, numbered(1, "held back"));
+    m.arrive(3, request(None));
+    assert_eq!(asked(&mut m), [], "its application lacks what is held back");
+    m.arrive(2, response(&digest_of(&[(1, 0), (2, 0), (3, 0)]), Some("state")));
+    assert_eq!(asked(&mut m), [(1, id(3))]);
+}
+
+#[test]
+fn who_waits_for_a_state_for_too_long_says_so_to_those_who_ask_it() {
+    let mut m = member();
+    fetch(&mut m, Some(id(2)));
+    m.arrive(3, request(None));
+    m.sent();
+    let refusals = |m: &mut Solo| {
+        m.stack.end_turn(m.now);
+        m.sent().iter().filter(|m| m.dest == Some(id(3).into())).count()
+    };
+    m.run(4 * SECOND);
+    assert_eq!(refusals(&mut m), 0);
+    m.run(2 * SECOND);
+    assert_eq!((refusals(&mut m), asked(&mut m)), (1, Vec::new()));
+}
+
+#[test]
+fn who_asks_again_is_given_another_cut() {
+    let mut m = member();
+    m.arrive(2, request(None));
+    assert_eq!(asked(&mut m), [(1, id(2))]);
+    m.arrive(2, request(None));
+    m.stack.end_turn(m.now);
+    let told = m.told();
+    let abandoned = |ev: &AppEvent| matches!(ev, AppEvent::StateAbandoned { request: 1, .. });
+    let asked = |ev: &AppEvent| matches!(ev, AppEvent::StateRequested { request: 2, .. });
+    assert!(told.iter().any(abandoned) && told.iter().any(asked), "{told:?}");
+}
+
+#[test]
+fn what_a_former_member_sent_before_the_state_was_cut_is_in_it() {
+    let mut m = member();
+    m.arrive(3, numbered(1, "read"));
+    fetch(&mut m, Some(id(2)));
+    m.arrive(3, numbered(2, "in"));
+    m.install(view(2, &[1, 2]));
+    m.told();
+    m.arrive(2, numbered(1, "after"));
+    m.arrive(2, response(&digest_of(&[(1, 0), (2, 0)]), Some("state")));
+    let seen = m.delivered();
+    assert_eq!(seen.len(), 1, "{seen:?}");
+}
+
+#[test]
 fn an_answer_for_a_member_that_has_left_is_refused() {
     let mut m = member();
     m.arrive(2, request(None));
