@@ -1,7 +1,8 @@
 //! What waits above the network for a state: multicasts and views, in order.
 
 use crate::wire::Hints;
-use crate::{Batch, Consumed, Message, Pool, Uuid, View};
+use crate::wire::SeqnoPair;
+use crate::{Batch, Consumed, Digest, Message, Pool, Uuid, View};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -90,6 +91,19 @@ impl Contained {
             self.upto.remove(m);
         }
         self.members = view.members.to_vec();
+    }
+
+    /// What was delivered by this member, and what came with its state and was not delivered yet.
+    pub(super) fn added_to(&self, mut delivered: Digest) -> Digest {
+        for (m, upto) in &self.upto {
+            if let Some(pair) = delivered.get(*m)
+                && pair.delivered < *upto
+            {
+                let received = pair.received.max(*upto);
+                delivered.set(*m, SeqnoPair { delivered: *upto, received });
+            }
+        }
+        delivered
     }
 
     /// Whether it contains anything of `src`.

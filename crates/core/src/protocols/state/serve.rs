@@ -118,7 +118,7 @@ impl StateTransfer {
         if matches!(self.fetch, Fetch::Asking(_)) {
             return self.wait_for_own_state(cx);
         }
-        let delivered = own_digest(cx);
+        let delivered = self.contained.added_to(own_digest(cx));
         let half = match cx.ask_below(&Query::HalfReceived) {
             Some(Answer::HalfReceived(half)) => half,
             _ => BTreeSet::new(),

@@ -277,6 +277,21 @@ fn what_a_former_member_sent_before_the_state_was_cut_is_in_it() {
 }
 
 #[test]
+fn what_came_with_a_state_is_in_the_state_that_is_given() {
+    let mut m = member();
+    fetch(&mut m, Some(id(2)));
+    m.arrive(2, response(&digest_of(&[(1, 0), (2, 0), (3, 5)]), Some("state")));
+    m.arrive(2, request(None));
+    let [(request, by)] = asked(&mut m)[..] else { panic!("one request") };
+    let answer = AnswerState { op: Some(OP), request, to: by, answer: StateAnswer::Whole(None) };
+    m.stack.submit(m.now, Command::AnswerState(answer));
+    let sent = m.sent();
+    let rsp = sent.iter().filter_map(state_header).filter_map(|h| h.digest.as_ref());
+    let digest = rsp.last().and_then(Digest::from_wire);
+    assert_eq!(digest.and_then(|d| d.get(id(3))).map(|p| p.delivered), Some(5));
+}
+
+#[test]
 fn an_answer_for_a_member_that_has_left_is_refused() {
     let mut m = member();
     m.arrive(2, request(None));
