@@ -36,6 +36,58 @@ fn everybody_receives_everything_over_tcp() {
     everybody_receives_everything("tcp");
 }
 
+#[test]
+fn bare_sockets_can_be_measured_alone() {
+    for transport in ["udp", "tcp"] {
+        let few = ["--nodes", "3", "--size", "100", "--count", "500", "--rounds", "1"];
+        let ended = bench(&[&[transport][..], &few, &["--warm-up", "0"]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let result = ended.objects().pop().expect("a result");
+        assert_eq!(result["bench"], json!(transport));
+        assert_eq!(result["rounds"][0]["delivered"], json!(3 * 3 * 500), "{result}");
+    }
+}
+
+#[test]
+fn loss_and_a_slow_receiver_are_survived() {
+    for transport in ["udp", "tcp"] {
+        let few = ["mcast", "--transport", transport, "--nodes", "3", "--size", "100"];
+        let hard = ["--count", "500", "--rounds", "1", "--loss", "0.05", "--slow", "1ms"];
+        let ended = bench(&[&few[..], &hard, &["--warm-up", "0"]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let result = ended.objects().pop().expect("a result");
+        assert_eq!(result["rounds"][0]["delivered"], json!(3 * 3 * 500), "{result}");
+        assert!(result["rounds"][0]["retransmitted"].as_u64().is_some_and(|n| n > 0), "{result}");
+    }
+}
+
+#[test]
+fn a_table_has_a_line_for_each_load_and_says_what_failed() {
+    let one = ["table", "--only", "one sends 1 KB, udp", "--time", "100ms", "--rounds", "1"];
+    let ended = bench(&one);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let line = ended.objects().pop().expect("a line");
+    assert!(line["result"]["rate_ratio_to_floor"].as_f64().is_some_and(|r| r > 0.0), "{line}");
+    assert_eq!(bench(&["overload", "--only", "no such load"]).code, Some(2));
+}
+
+#[test]
+fn members_of_jgroups_have_the_same_load() {
+    let few = ["mcast", "--nodes", "2", "--size", "100", "--count", "500", "--peer", "java"];
+    let Ok(_) = std::env::var("RGROUPS_JGROUPS_CP") else {
+        println!("skipped: RGROUPS_JGROUPS_CP is not set");
+        let ended = bench(&few);
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains("RGROUPS_JGROUPS_CP is not set"), "{}", ended.stderr);
+        return;
+    };
+    let ended = bench(&[&few[..], &["--rounds", "1", "--warm-up", "0"]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let result = ended.objects().pop().expect("a result");
+    assert_eq!(result["rounds"][0]["java"]["delivered"], json!(2 * 2 * 500), "{result}");
+    assert!(result["rate_ratio_to_java"].as_f64().is_some_and(|r| r > 0.0), "{result}");
+}
+
 fn median(ended: &Ended, of: &str) -> f64 {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let result = ended.objects().pop().expect("a result");
@@ -104,6 +156,8 @@ fn what_cannot_be_measured_is_refused() {
         &["mcast", "--nodes", "3", "--senders", "4"][..],
         &["mcast", "--transport", "inproc"],
         &["mcast", "--size", "15"],
+        &["mcast", "--loss", "0.6"],
+        &["udp", "--floor"],
         &["rtt", "--nodes", "1"],
         &["rsvp", "--level", "twice"],
         &["rpc", "--nodes", "3", "--copies", "3"],

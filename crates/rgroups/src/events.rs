@@ -105,16 +105,32 @@ pub struct Events {
 struct Reading {
     from: Uuid,
     account: core::row::Account,
-    /// That of the next message.
+    /// That of the last message that was returned.
     number: i64,
+    /// What the messages that were returned owe, and is not held yet.
+    taken: Option<Consumed>,
     payloads: std::vec::IntoIter<Bytes>,
 }
 
 impl Reading {
     fn of(row: Row) -> Self {
-        let number = row.numbers.map_or(0, |(_, first)| first);
+        let number = row.numbers.map_or(0, |(_, first)| first.wrapping_sub(1));
         let Row { src: from, account, payloads, .. } = row;
-        Self { from, account, number, payloads: payloads.into_iter() }
+        Self { from, account, number, taken: None, payloads: payloads.into_iter() }
+    }
+
+    /// What the next message carries. `number` is then its number.
+    fn next(&mut self) -> Option<Bytes> {
+        let payload = self.payloads.next()?;
+        self.number = self.number.wrapping_add(1);
+        let one = Consumed::one(self.from, self.account.receipt(&payload));
+        match &mut self.taken {
+            Some(sum) => {
+                sum.absorb(&one);
+            }
+            None => self.taken = Some(one),
+        }
+        Some(payload)
     }
 }
 
@@ -238,8 +254,20 @@ impl Events {
         }
     }
 
+    /// What was returned of a row is held as one.
+    fn hold_row(&mut self) {
+        let taken = self.row.as_mut().and_then(|row| row.taken.take());
+        self.held.extend(taken);
+    }
+
+    fn end_row(&mut self) {
+        self.hold_row();
+        self.row = None;
+    }
+
     /// What was returned before is consumed now.
     fn settle(&mut self) {
+        self.hold_row();
         let mut awaited = false;
         self.last_awaited = false;
         for c in self.held.drain(..) {
@@ -330,17 +358,15 @@ impl Events {
 
     fn next_of_row(&mut self) -> Option<Message> {
         let row = self.row.as_mut()?;
-        for payload in row.payloads.by_ref() {
+        while let Some(payload) = row.next() {
             let (from, number) = (row.from, row.number);
-            row.number = number.wrapping_add(1);
-            give_back(&mut self.held, from, row.account.receipt(&payload));
             self.held_weight += crate::inbox::cost_of(payload.len());
             self.last_awaited = false;
             if !self.cut.as_ref().is_some_and(|c| c.contains_number(from, number)) {
                 return Some(Message::received(Address(from), payload));
             }
         }
-        self.row = None;
+        self.end_row();
         None
     }
 }

@@ -11,11 +11,11 @@ impl BenchAction {
     /// The processes that it starts.
     pub(super) fn team(&mut self) -> Option<&mut TeamArgs> {
         match self {
-            BenchAction::Mcast(a) => Some(&mut a.team),
+            BenchAction::Mcast(a) | BenchAction::Udp(a) | BenchAction::Tcp(a) => Some(&mut a.team),
             BenchAction::Rpc(a) => Some(&mut a.team),
             BenchAction::Rtt(calls) | BenchAction::Rsvp { calls, .. } => Some(&mut calls.team),
             BenchAction::Join(a) | BenchAction::Crash(a) => Some(&mut a.team),
-            BenchAction::Compare { .. } => None,
+            BenchAction::Compare { .. } | BenchAction::Table(_) | BenchAction::Overload(_) => None,
         }
     }
 }
@@ -35,6 +35,24 @@ pub(crate) enum BenchAction {
     ///
     /// Example: rgroups bench mcast --nodes 4 --size 1k --time 5s --floor
     Mcast(McastArgs),
+    /// The floor over UDP: bare sockets multicast the same load, without any protocol.
+    ///
+    /// Example: rgroups bench udp --nodes 4 --size 1k --time 5s
+    Udp(McastArgs),
+    /// The floor over TCP: bare sockets send the same load to each other, without any protocol.
+    ///
+    /// Example: rgroups bench tcp --nodes 4 --size 1k --time 5s
+    Tcp(McastArgs),
+    /// All loads with a target, one after the other: what is asked, what bare sockets do, and what was
+    /// reached, as a table.
+    ///
+    /// Example: rgroups bench table --rounds 5 --peer java
+    Table(TableArgs),
+    /// Loads that must not collapse: floods of small messages, a slow receiver, loss, and groups larger
+    /// than the machine, as a table.
+    ///
+    /// Example: rgroups bench overload
+    Overload(TableArgs),
     /// How long a message to one member and its answer take.
     ///
     /// One member sends, waits for the answer, and sends again.
@@ -96,6 +114,9 @@ pub(crate) struct TeamArgs {
     /// Give up when there is no progress for this time.
     #[arg(long, value_parser = duration, default_value = "20s", value_name = "TIME")]
     pub(crate) timeout: Duration,
+    /// Every member loses this share of the messages that it receives, at random (0 to 0.5).
+    #[arg(long, value_parser = share, default_value = "0", value_name = "SHARE")]
+    pub(crate) loss: f64,
     /// Filled in from the global options.
     #[arg(skip)]
     pub(crate) stack: StackArgs,
@@ -204,6 +225,45 @@ pub(crate) struct McastArgs {
     /// After every round the same load over bare sockets, without any protocol: what the machine can do.
     #[arg(long)]
     pub(crate) floor: bool,
+    /// After every round the same load over warm members of this toolkit. `java` needs the class path of
+    /// JGroups in RGROUPS_JGROUPS_CP, and a JDK.
+    #[arg(long, value_enum, value_name = "PEER")]
+    pub(crate) peer: Option<Other>,
+    /// The last member pauses so long whenever it has taken what was there.
+    #[arg(long, value_parser = duration, default_value = "0s", value_name = "TIME")]
+    pub(crate) slow: Duration,
+}
+
+/// Whom to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Other {
+    /// JGroups.
+    Java,
+}
+
+/// Tables of several loads.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TableArgs {
+    /// How long a round of a load takes.
+    #[arg(long, value_parser = duration, default_value = "3s", value_name = "TIME")]
+    pub(crate) time: Duration,
+    /// How many rounds of each load count; the table has medians.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) rounds: u8,
+    /// Compare with this toolkit in the same runs, where that can be done.
+    #[arg(long, value_enum, value_name = "PEER")]
+    pub(crate) peer: Option<Other>,
+    /// Only loads whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+}
+
+/// A share of messages.
+fn share(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(s) if (0.0..=0.5).contains(&s) => Ok(s),
+        _ => Err(format!("{text:?} is not a share from 0 to 0.5; write 0.01 for one in a hundred")),
+    }
 }
 
 /// What carries the messages.
@@ -219,6 +279,8 @@ pub(crate) enum Peer {
     Watcher,
     /// Bare sockets.
     Floor,
+    /// A member of JGroups, in Java.
+    Java,
 }
 
 #[derive(Debug, Args)]
@@ -236,6 +298,8 @@ pub(crate) struct BenchMemberArgs {
     pub(crate) transport: Transport,
     #[arg(long, value_delimiter = ',')]
     pub(crate) hosts: Vec<SocketAddr>,
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) loss: f64,
     /// Filled in from the global options.
     #[arg(skip)]
     pub(crate) stack: StackArgs,

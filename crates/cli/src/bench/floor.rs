@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_batch_is_taken_apart_as_it_was_filled() {
-        let round = Round { number: 1, senders: 1, size: 1000, for_ms: 0, count: Some(100) };
+        let round =
+            Round { number: 1, senders: 1, size: 1000, for_ms: 0, count: Some(100), slow_us: 0 };
         let (mut batches, mut intake) = (Batches::new(round), Intake::new(round).expect("fits"));
         let mut goes_on = true;
         let mut rest = Vec::new();

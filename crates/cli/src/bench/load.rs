@@ -31,6 +31,9 @@ pub(super) struct Round {
     pub(super) for_ms: u64,
     /// So many messages instead, if given.
     pub(super) count: Option<u64>,
+    /// The last process pauses so long after each batch that it takes.
+    #[serde(default)]
+    pub(super) slow_us: u64,
 }
 
 /// What a process is told.
@@ -235,7 +238,8 @@ impl Intake {
 mod tests {
     use super::*;
 
-    const ROUND: Round = Round { number: 3, senders: 2, size: 16, for_ms: 0, count: Some(2) };
+    const ROUND: Round =
+        Round { number: 3, senders: 2, size: 16, for_ms: 0, count: Some(2), slow_us: 0 };
 
     fn message(round: u16, number: u64) -> [u8; HEAD] {
         let mut m = [0; HEAD];

@@ -1,47 +1,77 @@
 //! The parent of `mcast`: begins rounds, and puts the figures together.
 
+use super::java;
 use super::load::{Figures, Order, Report, Round};
 use super::machine;
 use super::result::{Measured, Outcome};
 use super::team::{self, Team};
-use crate::args::{McastArgs, Peer};
+use crate::args::{McastArgs, Other, Peer, TeamArgs, Transport};
 use crate::failure::Failure;
 use crate::output;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Runs the command.
+/// A JVM is at its speed after this time (the compiler of hot code takes a third of the processor before).
+const JAVA_WARM_UP: Duration = Duration::from_secs(25);
+
+/// Runs `mcast`.
 pub(super) async fn run(a: &McastArgs, json: bool) -> Result<(), Failure> {
     team::check(&a.team)?;
+    measure(a, "mcast", Peer::Member, json).await
+}
+
+/// Runs `udp` or `tcp`: bare sockets and nobody else.
+pub(super) async fn bare(a: &McastArgs, transport: Transport, json: bool) -> Result<(), Failure> {
+    if a.floor || a.peer.is_some() || a.team.loss > 0.0 || !a.slow.is_zero() {
+        return Err(Failure::usage("bare sockets have no --floor, --peer, --loss or --slow"));
+    }
+    let team = TeamArgs { transport, ..a.team.clone() };
+    let a = McastArgs { team, ..a.clone() };
+    measure(&a, transport.name(), Peer::Floor, json).await
+}
+
+async fn measure(a: &McastArgs, bench: &str, peer: Peer, json: bool) -> Result<(), Failure> {
     if a.senders.is_some_and(|s| s > a.team.nodes) {
         return Err(Failure::usage(format!("--senders: there are only {} members", a.team.nodes)));
     }
-    let mut members = Team::start(&a.team, Peer::Member).await?;
+    if a.peer == Some(Other::Java) {
+        java::class_path()?;
+    }
+    let mut members = Team::start(&a.team, peer).await?;
     let mut floor = match a.floor {
         true => Some(Team::start(&a.team, Peer::Floor).await?),
         false => None,
     };
-    let mut outcome = Outcome::new(a);
+    let mut java = match a.peer {
+        Some(Other::Java) => {
+            let team = Team::start(&a.team, Peer::Java).await;
+            java::clean_up();
+            Some(team?)
+        }
+        None => None,
+    };
+    let mut outcome = Outcome::new(a, bench);
     for number in 0..=u16::from(a.rounds) {
         let warm_up = number == 0;
-        if warm_up && a.warm_up.is_zero() {
-            continue;
-        }
         let round = Round {
             number,
             senders: usize::from(a.senders.unwrap_or(a.team.nodes)),
             size: a.size,
             for_ms: if warm_up { a.warm_up } else { a.time }.as_millis() as u64,
             count: if warm_up { None } else { a.count },
+            slow_us: a.slow.as_micros() as u64,
         };
-        let ours = take_part(&mut members, round, a.team.timeout).await?;
-        let bare = match &mut floor {
-            Some(team) => Some(take_part(team, round, a.team.timeout).await?),
-            None => None,
-        };
+        let warm_java = Round { for_ms: JAVA_WARM_UP.as_millis() as u64, ..round };
+        let patience = a.team.timeout;
+        if warm_up && a.warm_up.is_zero() {
+            continue;
+        }
+        let ours = take_part(&mut members, round, patience).await?;
+        let bare = also(&mut floor, round, patience).await?;
+        let theirs = also(&mut java, if warm_up { warm_java } else { round }, patience).await?;
         if !warm_up {
-            outcome.add(ours, bare);
+            outcome.add(&ours, bare.as_ref(), theirs.as_ref());
             if !json {
                 output::line(&outcome.last_round());
             }
@@ -52,6 +82,18 @@ pub(super) async fn run(a: &McastArgs, json: bool) -> Result<(), Failure> {
         false => output::line(&outcome.summary()),
     }
     Ok(())
+}
+
+/// The round of those who take part too, if there are any.
+async fn also(
+    team: &mut Option<Team>,
+    round: Round,
+    patience: Duration,
+) -> Result<Option<Measured>, Failure> {
+    match team {
+        Some(team) => Ok(Some(take_part(team, round, patience).await?)),
+        None => Ok(None),
+    }
 }
 
 /// One round of all processes. Fails if for `patience` nothing comes from those that are not done.

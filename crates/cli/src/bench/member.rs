@@ -4,10 +4,10 @@
 use super::load::{Figures, HEAD, Intake, Order, Report, Round, stamp, stamp_last};
 use super::machine;
 use super::process::{orders, tell};
-use crate::args::BenchMemberArgs;
+use crate::args::{BenchMemberArgs, Transport};
 use crate::join;
 use bytes::{Bytes, BytesMut};
-use rgroups::{Address, Channel, ChannelBuilder, Event, Events, Message};
+use rgroups::{Address, Channel, ChannelBuilder, Config, ConfigError, Event, Events, Message};
 use std::time::{Duration, Instant};
 
 /// Events taken at once.
@@ -45,7 +45,17 @@ pub(super) async fn run(a: &BenchMemberArgs) -> Result<(), String> {
 pub(super) fn builder(a: &BenchMemberArgs) -> Result<ChannelBuilder, String> {
     let config = join::config(a.transport, &a.hosts, &a.stack);
     let config = config.map_err(|f| f.message().to_owned())?;
+    let config = losing(config, a).map_err(|e| e.to_string())?;
     Ok(Channel::builder(config).name(name(a.index)))
+}
+
+/// With the loss that was asked for, above the transport.
+fn losing(config: Config, a: &BenchMemberArgs) -> Result<Config, ConfigError> {
+    if a.loss <= 0.0 {
+        return Ok(config);
+    }
+    let transport = if a.transport == Transport::Tcp { "TCP" } else { "UDP" };
+    config.insert_above(transport, "DISCARD")?.set("DISCARD", "up", &a.loss.to_string())
 }
 
 /// The members are named by their place.
@@ -80,7 +90,8 @@ async fn take_part(
     let (cpu, stats) = (machine::own_us(), ch.stats());
     let began = Instant::now();
     let sending = tokio::spawn(send(index < round.senders, round, ch.clone()));
-    let intake = receive(round, members, ch, events).await?;
+    let slow = if index + 1 == members.len() { round.slow_us } else { 0 };
+    let intake = receive(round, slow, members, ch, events).await?;
     let wall = began.elapsed();
     sending.await.map_err(|e| e.to_string())??;
     let cpu = machine::own_us() - cpu;
@@ -148,6 +159,7 @@ impl Slab {
 
 async fn receive(
     round: Round,
+    slow_us: u64,
     members: &[Address],
     ch: &Channel,
     events: &mut Events,
@@ -176,6 +188,9 @@ async fn receive(
                 }
                 _ => {}
             }
+        }
+        if slow_us > 0 {
+            tokio::time::sleep(Duration::from_micros(slow_us)).await;
         }
         if told.elapsed() >= TELL_EVERY {
             told = Instant::now();

@@ -14,6 +14,7 @@ mod floor;
 mod floor_tcp;
 mod floor_udp;
 mod invoker;
+mod java;
 mod load;
 mod machine;
 mod mcast;
@@ -21,6 +22,7 @@ mod member;
 mod process;
 mod result;
 mod rpc;
+mod table;
 mod team;
 mod watcher;
 
@@ -41,6 +43,10 @@ pub(crate) async fn run(a: &BenchArgs, json: bool) -> Result<u8, Failure> {
 async fn measure(action: &BenchAction, json: bool) -> Result<u8, Failure> {
     let done = match action {
         BenchAction::Mcast(a) => mcast::run(a, json).await,
+        BenchAction::Udp(a) => mcast::bare(a, Transport::Udp, json).await,
+        BenchAction::Tcp(a) => mcast::bare(a, Transport::Tcp, json).await,
+        BenchAction::Table(a) => table::run(&table::targets(a), a, json).await,
+        BenchAction::Overload(a) => table::run(&table::overload(a), a, json).await,
         BenchAction::Rtt(a) => calls::run(a, None, json).await,
         BenchAction::Rsvp { calls, level } => calls::run(calls, Some(*level), json).await,
         BenchAction::Rpc(a) => rpc::run(a, json).await,
@@ -62,6 +68,7 @@ pub(crate) async fn process(a: &BenchMemberArgs) -> Result<u8, Failure> {
         (Peer::Watcher, _) => watcher::run(a).await,
         (Peer::Floor, Transport::Udp) => floor_udp::run(a).await,
         (Peer::Floor, Transport::Tcp | Transport::Inproc) => floor_tcp::run(a).await,
+        (Peer::Java, _) => Err("a member of JGroups is a program of its own".to_owned()),
     };
     if let Err(reason) = done {
         process::tell(&load::Report::Failed { reason });

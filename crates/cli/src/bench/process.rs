@@ -1,5 +1,6 @@
 //! The pipes between the parent and its processes: a JSON object a line, orders in, reports out.
 
+use super::java;
 use super::load::{Order, Report};
 use crate::args::{Peer, StackArgs, Transport};
 use crate::failure::Failure;
@@ -41,6 +42,8 @@ pub(super) struct Shape {
     pub(super) transport: Transport,
     pub(super) hosts: Vec<SocketAddr>,
     pub(super) stack: StackArgs,
+    /// The share of messages that members lose.
+    pub(super) loss: f64,
 }
 
 /// A running process. It is killed when this is dropped.
@@ -68,15 +71,14 @@ impl Process {
             Peer::Invoker => "invoker",
             Peer::Watcher => "watcher",
             Peer::Floor => "floor",
+            Peer::Java => return Self::begin(number, java::command(number, shape)?, reports),
         };
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command
             .args(["bench-member", "--peer", peer, "--cluster", &shape.cluster])
             .args(["--index", &number.to_string(), "--nodes", &shape.nodes.to_string()])
             .args(["--transport", shape.transport.name()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true);
+            .args(["--loss", &shape.loss.to_string()]);
         if !shape.hosts.is_empty() {
             let list: Vec<String> = shape.hosts.iter().map(ToString::to_string).collect();
             command.args(["--hosts", &list.join(",")]);
@@ -87,6 +89,17 @@ impl Process {
         for d in &shape.stack.define {
             command.args(["-D", d]);
         }
+        Self::begin(number, command, reports)
+    }
+
+    fn begin(
+        number: usize,
+        mut command: Command,
+        reports: mpsc::Sender<(usize, Report)>,
+    ) -> Result<Process, Failure> {
+        let failed =
+            |e: std::io::Error| Failure::run(format!("cannot start process {number}: {e}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(failed)?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure::run(format!("process {number} has no pipes")));

@@ -107,48 +107,81 @@ pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// One round, and the same load over others right after it.
+#[derive(Debug)]
+struct Round {
+    ours: Row,
+    floor: Option<Row>,
+    java: Option<Row>,
+}
+
+/// Who had the same load.
+#[derive(Clone, Copy, Debug)]
+enum Beside {
+    Floor,
+    Java,
+}
+
+impl Round {
+    fn of(&self, who: Beside) -> Option<&Row> {
+        match who {
+            Beside::Floor => self.floor.as_ref(),
+            Beside::Java => self.java.as_ref(),
+        }
+    }
+}
+
 /// All rounds of a load.
 pub(super) struct Outcome {
     what: Value,
     size: usize,
-    rounds: Vec<(Row, Option<Row>)>,
+    rounds: Vec<Round>,
 }
 
 impl Outcome {
-    pub(super) fn new(a: &McastArgs) -> Self {
+    pub(super) fn new(a: &McastArgs, bench: &str) -> Self {
         let what = json!({
-            "schema": 1, "bench": "mcast", "version": env!("CARGO_PKG_VERSION"),
+            "schema": 1, "bench": bench, "version": env!("CARGO_PKG_VERSION"),
             "transport": a.team.transport.name(), "nodes": a.team.nodes,
             "senders": a.senders.unwrap_or(a.team.nodes), "size": a.size, "count": a.count,
             "time_s": a.count.is_none().then_some(Duration::as_secs_f64(&a.time)),
+            "loss": a.team.loss, "slow_s": a.slow.as_secs_f64(),
             "config": a.team.stack.config, "define": a.team.stack.define,
         });
         Self { what, size: a.size, rounds: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, ours: Measured, floor: Option<Measured>) {
-        self.rounds.push((Row::new(&ours), floor.as_ref().map(Row::new)));
+    pub(super) fn add(
+        &mut self,
+        ours: &Measured,
+        floor: Option<&Measured>,
+        java: Option<&Measured>,
+    ) {
+        let (floor, java) = (floor.map(Row::new), java.map(Row::new));
+        self.rounds.push(Round { ours: Row::new(ours), floor, java });
     }
 
     /// The round that was added last, for people.
     pub(super) fn last_round(&self) -> String {
-        let Some((ours, floor)) = self.rounds.last() else { return String::new() };
-        let mut text = format!("round {}: {}", self.rounds.len(), ours.text(self.size));
-        if let Some(floor) = floor {
-            text += &format!("\n  floor: {}", floor.text(self.size));
+        let Some(round) = self.rounds.last() else { return String::new() };
+        let mut text = format!("round {}: {}", self.rounds.len(), round.ours.text(self.size));
+        for (name, row) in [("floor", &round.floor), ("java", &round.java)] {
+            if let Some(row) = row {
+                text += &format!("\n  {name}: {}", row.text(self.size));
+            }
         }
         text
     }
 
     fn median(&self, of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
-        median(self.rounds.iter().filter_map(|(ours, _)| of(ours)).collect())
+        median(self.rounds.iter().filter_map(|r| of(&r.ours)).collect())
     }
 
-    /// Ours divided by the floor of the same round: the median of the rounds.
-    fn ratio(&self, of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
-        let each = |(ours, floor): &(Row, Option<Row>)| {
-            let floor = of(floor.as_ref()?)?;
-            of(ours).filter(|_| floor > 0.0).map(|o| o / floor)
+    /// Ours divided by theirs in the same round: the median of the rounds.
+    fn ratio(&self, to: Beside, of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+        let each = |round: &Round| {
+            let theirs = of(round.of(to)?)?;
+            of(&round.ours).filter(|_| theirs > 0.0).map(|o| o / theirs)
         };
         median(self.rounds.iter().filter_map(each).collect())
     }
@@ -164,8 +197,13 @@ impl Outcome {
             us(0),
             us(1),
         );
-        if let (Some(cpu), Some(rate)) = (self.ratio(|r| r.cpu), self.ratio(|r| Some(r.rate))) {
-            text += &format!("\n  {cpu:.2} × the CPU of bare sockets, {rate:.2} × their rate");
+        for (who, name) in [(Beside::Floor, "bare sockets"), (Beside::Java, "JGroups")] {
+            let cpu = self.ratio(who, |r| Some(r.cpu_members));
+            if let (Some(cpu), Some(rate)) = (cpu, self.ratio(who, |r| Some(r.rate))) {
+                text += &format!(
+                    "\n  {cpu:.2} × the CPU of the processes of {name}, {rate:.2} × their rate"
+                );
+            }
         }
         text
     }
@@ -173,10 +211,12 @@ impl Outcome {
     /// Everything, for programs.
     pub(super) fn json(&self) -> Value {
         let mut all = self.what.clone();
-        let rounds = self.rounds.iter().map(|(ours, floor)| {
-            let mut row = ours.json(self.size);
-            if let Some(floor) = floor {
-                row["floor"] = floor.json(self.size);
+        let rounds = self.rounds.iter().map(|round| {
+            let mut row = round.ours.json(self.size);
+            for (name, theirs) in [("floor", &round.floor), ("java", &round.java)] {
+                if let Some(theirs) = theirs {
+                    row[name] = theirs.json(self.size);
+                }
             }
             row
         });
@@ -184,12 +224,17 @@ impl Outcome {
         all["median"] = json!({
             "msgs_per_s": self.median(|r| Some(r.rate)),
             "cpu_us_per_delivery": self.median(|r| r.cpu),
+            "cpu_us_per_delivery_members": self.median(|r| Some(r.cpu_members)),
             "latency_p50_us": self.median(|r| Some(r.latency_us[0])),
             "latency_p99_us": self.median(|r| Some(r.latency_us[1])),
             "peak_mb": self.median(|r| Some(r.peak_mb)),
         });
-        all["cpu_ratio_to_floor"] = json!(self.ratio(|r| r.cpu));
-        all["rate_ratio_to_floor"] = json!(self.ratio(|r| Some(r.rate)));
+        for (who, name) in [(Beside::Floor, "floor"), (Beside::Java, "java")] {
+            all[format!("cpu_ratio_to_{name}")] = json!(self.ratio(who, |r| r.cpu));
+            let members = self.ratio(who, |r| Some(r.cpu_members));
+            all[format!("cpu_members_ratio_to_{name}")] = json!(members);
+            all[format!("rate_ratio_to_{name}")] = json!(self.ratio(who, |r| Some(r.rate)));
+        }
         all
     }
 }
@@ -208,12 +253,18 @@ mod tests {
         };
         let mut outcome = Outcome { what: json!({}), size: 100, rounds: Vec::new() };
         for (ours, floor) in [(100, 50), (300, 100), (100, 10)] {
-            outcome.add(measured(50, ours), Some(measured(100, floor)));
+            outcome.add(
+                &measured(50, ours),
+                Some(&measured(100, floor)),
+                Some(&measured(25, ours)),
+            );
         }
         let json = outcome.json();
         // 1 µs for each of 100 against 0.25 µs for each of 200; 6; 20.
         assert_eq!(json["cpu_ratio_to_floor"], json!(6.0));
         assert_eq!(json["rate_ratio_to_floor"], json!(0.5));
+        assert_eq!(json["rate_ratio_to_java"], json!(2.0));
+        assert_eq!(json["cpu_ratio_to_java"], json!(0.5));
         assert_eq!(json["median"]["msgs_per_s"], json!(50.0));
         assert_eq!(json["rounds"][0]["floor"]["delivered"], json!(200));
     }

@@ -39,6 +39,7 @@ impl Team {
         let what = match peer {
             Peer::Member | Peer::Caller | Peer::Invoker | Peer::Watcher => "member",
             Peer::Floor => "bare process",
+            Peer::Java => "Java member",
         };
         let shape = shape(a, peer)?;
         Ok(Team { what, processes: Vec::new(), shape, started: 0, sender, reports })
@@ -139,6 +140,7 @@ fn shape(a: &TeamArgs, peer: Peer) -> Result<Shape, Failure> {
         transport: a.transport,
         hosts,
         stack,
+        loss: a.loss,
     })
 }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(crate) struct Cluster {
     members: Vec<Member>,
     now: Time,
+    /// Each message is a request of its own.
+    pub(crate) apart: bool,
 }
 
 struct Member {
@@ -39,7 +41,7 @@ impl Cluster {
             let node = Node::new(&plan, env).expect("a valid plan");
             Member { node, at, mailbox: VecDeque::new(), delivered: 0, view: 0 }
         });
-        let mut c = Cluster { members: members.collect(), now: Time(0) };
+        let mut c = Cluster { members: members.collect(), now: Time(0), apart: false };
         for i in 0..n {
             let cluster = Bytes::from_static(b"steady");
             c.members[i].node.submit(c.now, Command::Connect { cluster });
@@ -63,7 +65,10 @@ impl Cluster {
                 let message = Message::multicast(Body::bytes(payload.clone()));
                 app::Send { op: None, message, try_only: false, deadline: None, sync: None }
             };
-            m.node.submit_sends(self.now, (0..messages).map(send));
+            match self.apart {
+                false => m.node.submit_sends(self.now, (0..messages).map(send)),
+                true => (0..messages).for_each(|i| m.node.submit(self.now, Command::Send(send(i)))),
+            }
         }
         while self.turns() {}
     }

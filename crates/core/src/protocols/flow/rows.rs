@@ -1,7 +1,7 @@
 //! Rows of multicasts: charged, and counted, as a whole.
 
 use super::control::FlowControl;
-use super::credits::Account;
+use super::credits::{Account, COST_FLOOR};
 use super::whole::RefusedWhole;
 use crate::{Cx, Row, RowFlow, row};
 
@@ -12,14 +12,17 @@ impl FlowControl {
             return RowFlow::Pass;
         }
         let enters = !self.lines.contains_key(&None) && !self.window_full;
-        let covers = |a: &Account| a.out.balance() >= row.cost(a.cost(0));
+        // The two kinds of accounts there are, summed once.
+        let (bare, floored) = (row.cost(0), row.cost(COST_FLOOR));
+        let cost = |a: &Account| if a.cost(0) == 0 { bare } else { floored };
+        let covers = |a: &Account| a.out.balance() >= cost(a);
         if !enters || !self.accounts.values().all(covers) {
             return RowFlow::Apart;
         }
         // No fragment is in a row.
         self.refused = RefusedWhole::default();
         for a in self.accounts.values_mut() {
-            let cost = row.cost(a.cost(0));
+            let cost = cost(a);
             a.out.spend(cost);
         }
         RowFlow::Pass

@@ -47,11 +47,22 @@ impl Parking {
         kept
     }
 
-    /// A payload that may be kept.
-    pub(super) fn payload(&mut self, payload: &Bytes) -> Bytes {
-        let mut kept = payload.clone();
-        self.copy_out(&mut kept);
-        kept
+    /// The payloads of a row, as they may be kept: all copies in one piece.
+    pub(super) fn row(&mut self, payloads: &[Bytes]) -> impl Iterator<Item = Bytes> {
+        let small = |p: &&Bytes| p.len() <= SMALL;
+        let all = payloads.iter().filter(small).map(Bytes::len).sum();
+        if self.chunk.capacity() < all {
+            self.chunk = BytesMut::with_capacity(all.max(CHUNK));
+        }
+        payloads.iter().filter(small).for_each(|p| self.chunk.extend_from_slice(p));
+        let (copies, mut at) = (self.chunk.split().freeze(), 0);
+        payloads.iter().map(move |p| {
+            if p.len() > SMALL {
+                return p.clone();
+            }
+            at += p.len();
+            copies.slice(at - p.len()..at)
+        })
     }
 
     fn copy_out(&mut self, b: &mut Bytes) {

@@ -222,8 +222,7 @@ impl Window {
         let src = Some(wire::Address::Uuid(src));
         let plain = self.pattern.takes(src.as_ref(), id);
         let mut seqno = first;
-        for payload in payloads {
-            let payload = parking.payload(payload);
+        for payload in parking.row(payloads) {
             let kept = match plain {
                 true => Kept::bare(payload),
                 false => Kept::whole(src.clone(), id, seqno, payload),

@@ -195,6 +195,19 @@ fn a_kept_message_does_not_hold_on_to_the_buffer_it_came_in() {
 }
 
 #[test]
+fn a_kept_row_does_not_hold_on_to_its_buffer_and_large_payloads_are_not_copied() {
+    let buffer = Bytes::from(alloc::vec![1u8; 60_000]);
+    let row = |n: usize| [buffer.slice(0..n), buffer.slice(n..2 * n)];
+    let mut w = Window::new(0, KEPT);
+    let mut parking = Parking::default();
+    w.take_row(FROM, ProtId::NAKACK2, 1, &row(100), &mut parking);
+    assert!(buffer.is_unique(), "copies are kept");
+    w.take_row(FROM, ProtId::NAKACK2, 3, &row(5_000), &mut parking);
+    let kept = w.get(4).and_then(|m| m.body.as_bytes().cloned()).expect("it is kept");
+    assert_eq!(kept.as_ptr(), buffer[5_000..].as_ptr());
+}
+
+#[test]
 fn the_oldest_delivered_messages_go_when_there_is_no_room_to_keep_them() {
     let mut w = Window::new(0, Limits { held: u64::MAX, kept: Some(10 * LEAST_COST) });
     for n in 1..=25 {
