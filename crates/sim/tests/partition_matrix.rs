@@ -95,6 +95,7 @@ fn conditions() -> Conditions {
         duplication: false,
         flow_control: true,
         ordered: false,
+        states: false,
         windows: None,
         bounds: None,
     }

@@ -70,6 +70,8 @@ impl Held {
 #[derive(Debug, Default)]
 pub(super) struct Contained {
     upto: BTreeMap<Uuid, i64>,
+    /// Of whom something came that is not contained.
+    passed: Vec<Uuid>,
     /// The members of the last view, to see who has left.
     members: Vec<Uuid>,
 }
@@ -77,6 +79,7 @@ pub(super) struct Contained {
 impl Contained {
     /// A new state contains this.
     pub(super) fn set(&mut self, upto: impl Iterator<Item = (Uuid, i64)>) {
+        self.passed.clear();
         self.upto = upto.collect();
     }
 
@@ -132,9 +135,16 @@ impl Contained {
             !contained
         });
         if passed {
-            // Ordered messages come in order: nothing that is contained follows.
-            self.upto.remove(&src);
+            self.passed.push(src);
         }
         owed
+    }
+
+    /// The end of a turn. Ordered messages come in order: once one has come that is not contained, no
+    /// contained one follows, but for those out of band that came in the same turn and made it be the next.
+    pub(super) fn end_turn(&mut self) {
+        for src in self.passed.drain(..) {
+            self.upto.remove(&src);
+        }
     }
 }

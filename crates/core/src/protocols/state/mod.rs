@@ -253,6 +253,7 @@ impl Protocol for StateTransfer {
     /// Nothing is on its way through the stack now: the one moment at which it is known exactly
     /// what the application was given.
     fn end_turn(&mut self, cx: &mut Cx<'_>) {
+        self.contained.end_turn();
         self.cut_where_possible(cx);
     }
 

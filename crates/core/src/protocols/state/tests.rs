@@ -292,6 +292,21 @@ fn what_came_with_a_state_is_in_the_state_that_is_given() {
 }
 
 #[test]
+fn what_is_contained_is_left_out_although_it_releases_what_is_not() {
+    let mut m = member();
+    fetch(&mut m, None);
+    m.arrive(2, response(&digest_of(&[(1, 0), (2, 0), (3, 2)]), Some("state")));
+    m.told();
+    m.arrive(3, numbered(3, "after"));
+    let in_it = |n| numbered(n, "in").with_flags(Flags::OOB);
+    m.arrive_all(3, [in_it(1), in_it(2)]);
+    assert_eq!(m.delivered().len(), 1);
+    m.stack.end_turn(m.now);
+    m.arrive(3, numbered(4, "after"));
+    assert_eq!(m.delivered().len(), 1);
+}
+
+#[test]
 fn an_answer_for_a_member_that_has_left_is_refused() {
     let mut m = member();
     m.arrive(2, request(None));
