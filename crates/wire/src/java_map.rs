@@ -59,7 +59,7 @@ const MAP_FIELDS: [(u8, &str); 2] = [(b'F', "loadFactor"), (b'I', "threshold")];
 const NUMBER: &str = "java.lang.Number";
 const BYTES: &str = "[B";
 
-/// Whether [`write`] can write the value.
+/// Whether [`write()`] can write the value.
 #[must_use]
 pub fn is_writable(value: &Value) -> bool {
     match value {
