@@ -3,7 +3,7 @@
 //! answered is lost. Judged where the stack has PRIMARY, whose views form one chain; where a quorum of
 //! processes begins a new chain, counters begin anew, and what comes after is not judged.
 
-use super::faults::{Faults, Kind};
+use super::faults::{Faults, Kind, slowest};
 use super::{Violation, primary};
 use crate::connections::Life;
 use crate::history::{Asked, History, ObjectCall, Phase, What};
@@ -126,17 +126,6 @@ fn late(h: &History, uses: &[Use<'_>]) -> Vec<Violation> {
         }
     }
     found
-}
-
-/// How long turns took at most on the host of `life`: a process that starts on a slow one is slow.
-fn slowest(h: &History, life: Life) -> Duration {
-    let host = |l: Life| h.lives[l.0].host;
-    let slowed = h.facts.iter().filter_map(|f| match f.what {
-        // Without a life: a host on which nothing ran at that moment.
-        What::Slowed(by) if f.life.is_none_or(|l| host(l) == host(life)) => Some(by),
-        _ => None,
-    });
-    slowed.max().unwrap_or_default()
 }
 
 /// K5, its other half: when all is well again, a member of the primary view is answered.

@@ -110,6 +110,35 @@ impl Faults {
             deadline = later;
         }
     }
+
+    /// Until when the process must be done with what it began at `began` for so long. Its clock may be
+    /// wrong and its turns late, and while it is frozen it cannot notice that its time is over.
+    pub(crate) fn limit(&self, h: &History, of: Life, began: Time, within: Duration) -> Time {
+        let turn = imprecision(within) + slowest(h, of) * 2;
+        let mut limit = began + within + turn;
+        for s in self.spans.iter().filter(|s| s.kind == Kind::Frozen && s.of == Some(of)) {
+            if s.from <= limit && s.to >= began {
+                limit = limit.max(if s.to == Time(u64::MAX) { s.to } else { s.to + turn });
+            }
+        }
+        limit
+    }
+}
+
+/// By how much clocks of nodes are wrong at most, and the time of a turn.
+pub(crate) fn imprecision(of: Duration) -> Duration {
+    of / 40 + Duration::from_millis(10)
+}
+
+/// How long turns took at most on the host of `life`: a process that starts on a slow one is slow.
+pub(crate) fn slowest(h: &History, life: Life) -> Duration {
+    let host = |l: Life| h.lives[l.0].host;
+    let slowed = h.facts.iter().filter_map(|f| match f.what {
+        // Without a life: a host on which nothing ran at that moment.
+        What::Slowed(by) if f.life.is_none_or(|l| host(l) == host(life)) => Some(by),
+        _ => None,
+    });
+    slowed.max().unwrap_or_default()
 }
 
 /// The position of the first fact after this moment.

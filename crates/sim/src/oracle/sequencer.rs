@@ -5,6 +5,7 @@
 //! have the same part of the stream of the one that ordered before, whoever sent the messages.
 
 use super::faults::{Faults, Kind, is_within};
+use super::synchrony::sent_in;
 use super::timeliness::TAIL_REPAIR;
 use super::{Conditions, Violation, delivery};
 use crate::connections::Life;
@@ -91,24 +92,6 @@ fn passages(h: &History, life: Life) -> Vec<Passage> {
         }
     }
     passages
-}
-
-/// The view in which each message was handed to the stack.
-fn sent_in(h: &History) -> BTreeMap<MessageId, ViewId> {
-    let mut current: BTreeMap<Life, ViewId> = BTreeMap::new();
-    let mut sent = BTreeMap::new();
-    for f in &h.facts {
-        match (&f.what, f.life) {
-            (What::View(v), Some(life)) => {
-                current.insert(life, v.id);
-            }
-            (What::Sent(m), Some(life)) => {
-                sent.extend(current.get(&life).map(|v| (*m, *v)));
-            }
-            _ => {}
-        }
-    }
-    sent
 }
 
 /// What one of the two has delivered in the view and the other one not before the next. Who came into

@@ -2,11 +2,11 @@
 //! multicast, each message once.
 
 use super::Violation;
-use super::faults::{Faults, Kind, by};
+use super::faults::{Faults, by};
 use crate::cluster::StateEnded;
 use crate::connections::Life;
 use crate::history::{History, MessageId, Phase, What};
-use rgroups_core::{Duration, OpId, Time, Trace};
+use rgroups_core::{Duration, OpId, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call for a state.
@@ -96,20 +96,7 @@ fn in_time(h: &History, fetch: &Fetch<'_>, faults: &Faults) -> Option<Violation>
         (Some((i, _)), _) | (None, Some(i)) => h.facts[i].at,
         (None, None) => h.facts.last()?.at,
     };
-    let slowest = h.facts_of(fetch.by).filter_map(|(_, f)| match f.what {
-        What::Slowed(by) => Some(by),
-        _ => None,
-    });
-    // Clocks are wrong by a fortieth at most.
-    let turn =
-        fetch.within / 40 + Duration::from_millis(10) + slowest.max().unwrap_or_default() * 2;
-    let mut limit = began + fetch.within + turn;
-    let frozen = faults.spans().iter().filter(|s| s.kind == Kind::Frozen && s.of == Some(fetch.by));
-    for s in frozen.filter(|s| s.to >= began) {
-        if s.from <= limit {
-            limit = limit.max(if s.to == Time(u64::MAX) { s.to } else { s.to + turn });
-        }
-    }
+    let limit = faults.limit(h, fetch.by, began, fetch.within);
     let text = || format!("not over at {ended}, for {:?}", fetch.within);
     (ended > limit).then(|| fetch.violation(h, "I1", &text()))
 }
@@ -200,6 +187,7 @@ fn is_undisturbed(h: &History, l: Life, from: usize, to: usize) -> bool {
 mod tests {
     use super::super::made::{A, B, deliver, id, names, phase, push, push_at, send, together};
     use super::*;
+    use rgroups_core::Time;
 
     /// B asks for the state of A, which knows one message when it is asked; B is given `state`,
     /// and then `happens` what happens until all is at rest.

@@ -102,7 +102,7 @@ fn stays(h: &History, life: Life) -> Vec<Stay> {
 }
 
 /// The view in which each message was handed to the stack.
-fn sent_in(h: &History) -> BTreeMap<MessageId, ViewId> {
+pub(super) fn sent_in(h: &History) -> BTreeMap<MessageId, ViewId> {
     let mut current: BTreeMap<Life, ViewId> = BTreeMap::new();
     let mut sent = BTreeMap::new();
     for f in &h.facts {

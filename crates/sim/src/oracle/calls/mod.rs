@@ -3,7 +3,7 @@
 
 mod rows;
 
-use super::faults::{Faults, Kind, by, is_within};
+use super::faults::{Faults, by, is_within};
 use super::validity::waits;
 use super::{Conditions, Violation};
 use crate::cluster::{Errand, number};
@@ -29,11 +29,6 @@ struct Course<'a> {
 struct Work {
     carried_out: BTreeMap<(OpId, Uuid), Vec<(usize, Uuid)>>,
     given: BTreeMap<(OpId, Uuid), (usize, Given)>,
-}
-
-/// By how much clocks of nodes are wrong at most, and the time of a turn.
-fn imprecision(of: Duration) -> Duration {
-    of / 40 + Duration::from_millis(10)
 }
 
 /// Checks J1 to J6.
@@ -101,20 +96,7 @@ fn in_time(h: &History, c: &Course<'_>, faults: &Faults) -> Option<Violation> {
         (Some((i, _)), _) | (None, Some(i)) => h.facts[i].at,
         (None, None) => h.facts.last()?.at,
     };
-    // What makes a process slow is its machine, and stays when it is started anew.
-    let host = |life: Life| h.lives[life.0].host;
-    let slowest = h.facts.iter().filter_map(|f| match (&f.what, f.life) {
-        (What::Slowed(by), Some(life)) if host(life) == host(c.made.caller) => Some(*by),
-        _ => None,
-    });
-    let turn = imprecision(c.made.within) + slowest.max().unwrap_or_default() * 2;
-    let mut limit = began + c.made.within + turn;
-    let own = |kind| faults.spans().iter().filter(move |s| s.kind == kind);
-    for s in own(Kind::Frozen).filter(|s| s.of == Some(c.made.caller)) {
-        if s.from <= limit && s.to >= began {
-            limit = limit.max(if s.to == Time(u64::MAX) { s.to } else { s.to + turn });
-        }
-    }
+    let limit = faults.limit(h, c.made.caller, began, c.made.within);
     let text = || format!("begun at {began}, not over at {ended}, for {:?}", c.made.within);
     (ended > limit).then(|| violation(h, c, "J1", &text()))
 }

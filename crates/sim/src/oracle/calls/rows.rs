@@ -1,6 +1,7 @@
 //! J2 to J4: what a call says of its targets is true, and they are why it ended.
 
-use super::{Course, Violation, Work, first_views, imprecision, violation};
+use super::super::faults::imprecision;
+use super::{Course, Violation, Work, first_views, violation};
 use crate::cluster::value;
 use crate::history::{Given, History};
 use rgroups_core::rpc::{Failure, Row, Status, Unreachable, Wait};
