@@ -4,6 +4,10 @@
 //! and byte arrays. Anything else is an error; nothing is ever instantiated from what is read.
 
 use crate::error::DecodeErrorKind;
+use crate::java_stream::{
+    ARRAY, CLASS_DESCRIPTION, END, FIRST_HANDLE, NULL, OBJECT, REFERENCE, SERIALIZABLE, STREAM,
+    STRING, WRITES_ITSELF,
+};
 use crate::object::Value;
 use crate::primitive::{WriteExt, decode_utf};
 use crate::{Decoded, Reader, Writer};
@@ -17,20 +21,8 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unwritable;
 
-const STREAM: [u8; 4] = [0xac, 0xed, 0, 5];
-const NULL: u8 = 0x70;
-const REFERENCE: u8 = 0x71;
-const CLASS_DESCRIPTION: u8 = 0x72;
-const OBJECT: u8 = 0x73;
-const STRING: u8 = 0x74;
-const ARRAY: u8 = 0x75;
 const BLOCK: u8 = 0x77;
-const END: u8 = 0x78;
 const LONG_STRING: u8 = 0x7c;
-/// Objects in a stream are numbered from here.
-const FIRST_HANDLE: u32 = 0x007e_0000;
-const SERIALIZABLE: u8 = 2;
-const WRITES_ITSELF: u8 = 3;
 /// The longest text of an ordinary string.
 const SHORT: usize = u16::MAX as usize;
 

@@ -25,6 +25,7 @@ pub mod header;
 pub mod headers;
 pub mod ids;
 pub mod java_map;
+mod java_stream;
 pub mod join_rsp;
 pub mod layout;
 pub mod message;

@@ -3,6 +3,10 @@
 //! and reading class and text of one to show them. Nothing is ever instantiated from what is read.
 
 use crate::Reader;
+use crate::java_stream::{
+    ARRAY, CLASS_DESCRIPTION, END, FIRST_HANDLE, NULL, OBJECT, REFERENCE, SERIALIZABLE, STREAM,
+    STRING, WRITES_ITSELF,
+};
 use crate::primitive::WriteExt;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,19 +30,6 @@ pub struct ThrownByJava {
     pub message: Option<String>,
 }
 
-const STREAM: [u8; 4] = [0xac, 0xed, 0, 5];
-const NULL: u8 = 0x70;
-const REFERENCE: u8 = 0x71;
-const CLASS_DESCRIPTION: u8 = 0x72;
-const OBJECT: u8 = 0x73;
-const STRING: u8 = 0x74;
-const ARRAY: u8 = 0x75;
-const END: u8 = 0x78;
-/// Objects in a stream are numbered from here.
-const FIRST_HANDLE: u32 = 0x007e_0000;
-/// Flags of a class: plainly serialisable; the same with a writer of its own.
-const SERIALIZABLE: u8 = 2;
-const WRITES_ITSELF: u8 = 3;
 /// How many classes an exception may inherit from, and fields each may have.
 const MOST_CLASSES: usize = 16;
 const MOST_FIELDS: usize = 64;
