@@ -174,10 +174,13 @@ impl Counter {
     async fn ask(&self, action: CounterAction) -> Result<i64, CounterError> {
         let (reply, answer) = oneshot::channel();
         let (name, initial, timeout) = (self.name.clone(), self.initial, self.timeout);
-        let make =
-            |op| Request::Count { call: CounterCall { op, name, initial, action, timeout }, reply };
-        let inbox = &self.channel.shared().inbox;
-        let op = inbox.ask(make).ok_or(CounterError::Closed)?;
+        let shared = self.channel.shared();
+        let by = timeout.map(|t| shared.clock.now() + t);
+        let make = |op| {
+            let call = CounterCall { op, name, initial, action, timeout };
+            Request::Count { call, by, reply }
+        };
+        let op = shared.inbox.ask(make).ok_or(CounterError::Closed)?;
         match self.channel.waiting(op).answer(answer).await {
             Ok(SendResult::Counted(result)) => result.map_err(failure),
             // Nothing else ends such a call.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use mio::Waker;
 use rgroups_core::event::Room;
 use rgroups_core::protocols::counter::CounterCall;
-use rgroups_core::{Command, OpId, SendResult, Uuid, app, wire};
+use rgroups_core::{Command, OpId, SendResult, Time, Uuid, app, wire};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +56,10 @@ pub(crate) enum Line {
 }
 
 /// What the driver is asked to do.
+///
+/// `by` is when an answer is due, reckoned from the moment of asking. A turn reads the clock before it
+/// takes requests, and it may take them late: a timeout that began with the turn would be over too early
+/// or too late, so the one within `call` is set anew then.
 #[derive(Debug)]
 pub(crate) enum Request {
     Send {
@@ -74,11 +78,13 @@ pub(crate) enum Request {
     /// Do something with a counter.
     Count {
         call: CounterCall,
+        by: Option<Time>,
         reply: oneshot::Sender<SendResult>,
     },
     /// Fetch a state, and tell what comes and how it ended.
     FetchState {
         call: app::FetchState,
+        by: Time,
         told: Arc<Inflow>,
     },
     /// The reader of a state has it all; what it is, if the reader put it together.
@@ -99,12 +105,13 @@ pub(crate) enum Request {
     /// Call a method at other members.
     Call {
         call: Box<rgroups_core::rpc::Call>,
+        by: Time,
         reply: oneshot::Sender<SendResult>,
     },
     /// Wait until everybody has delivered what anybody has sent.
     Flush {
         op: OpId,
-        timeout: Option<std::time::Duration>,
+        by: Option<Time>,
         reply: oneshot::Sender<SendResult>,
     },
     Inspect(oneshot::Sender<crate::stats::Inspection>),

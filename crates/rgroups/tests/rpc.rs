@@ -344,3 +344,31 @@ fn a_member_leaves_when_its_last_handle_is_dropped_although_it_had_handlers() {
     drop(b);
     await_view(&mut group[0], |v| v.members().len() == 1);
 }
+
+/// The time that a call may take begins when it is made, not when the member gets round to it.
+#[test]
+fn a_call_that_waited_for_the_driver_is_late_when_its_caller_says_so() {
+    let builder = rgroups::Channel::builder(config(Kind::InProcess)).name("A");
+    let (mut pump, _events) = builder.connect_pumped("test").expect("prepared");
+    let end = Instant::now() + PATIENCE;
+    let ch = loop {
+        pump.pump(Duration::from_millis(5));
+        assert!(Instant::now() < end, "it joins");
+        if let Some(ch) = pump.channel() {
+            break ch;
+        }
+    };
+    let rpc = Dispatcher::builder(&ch)
+        .handle("hang", |_: Caller, (): ()| never::<Result<(), String>>())
+        .build();
+    let timeout = Duration::from_secs(2);
+    let options = CallOptions { timeout, ..options() };
+    let mut call = pin!(rpc.call_all::<_, ()>("hang", (), options));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut cx).is_pending());
+    std::thread::sleep(timeout);
+    assert!((0..3).all(|_| pump.pump(Duration::ZERO)));
+    let Poll::Ready(Ok(rows)) = call.as_mut().poll(&mut cx) else { panic!("it waits on") };
+    let rows: Vec<_> = rows.iter().map(|(_, row)| row.is_err()).collect();
+    assert_eq!(rows, [true]);
+}

@@ -145,7 +145,8 @@ impl Channel {
     /// Dropping the future gives the wait up.
     pub async fn flush(&self, timeout: Option<Duration>) -> Result<SyncOutcome, SendError> {
         let (reply, answer) = oneshot::channel();
-        let ask = |op| Request::Flush { op, timeout, reply };
+        let by = timeout.map(|t| self.shared().clock.now() + t);
+        let ask = |op| Request::Flush { op, by, reply };
         let op = self.shared().inbox.ask(ask).ok_or(SendError::Closed)?;
         match self.waiting(op).answer(answer).await? {
             SendResult::Synced(o) => Ok(o.into()),

@@ -342,9 +342,11 @@ impl Dispatcher {
                 Some(called.map(|m| m.0).collect())
             }
         };
+        let by = channel.shared().clock.now() + timeout;
         let (reply, answer) = oneshot::channel();
         let make = |op| Request::Call {
             call: Box::new(Call { op, to, ask, wait, timeout, flags }),
+            by,
             reply,
         };
         let op = channel.shared().inbox.ask(make).ok_or(SendError::Closed)?;

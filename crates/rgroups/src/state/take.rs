@@ -177,7 +177,8 @@ impl StateReader {
         let inflow = Arc::new(Inflow::default());
         let from = from.map(|a| a.0);
         let told = Arc::clone(&inflow);
-        let make = |op| Request::FetchState { call: FetchState { op, from, timeout }, told };
+        let by = shared.clock.now() + timeout;
+        let make = |op| Request::FetchState { call: FetchState { op, from, timeout }, by, told };
         let op = shared.inbox.ask(make).ok_or(StateError::Closed)?;
         Ok(Self {
             shared: Arc::clone(shared),
