@@ -8,8 +8,8 @@ mod stack;
 mod up;
 
 pub(crate) use bench::{
-    BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs, Other, Peer,
-    RpcArgs, TableArgs, TeamArgs,
+    BenchAction, BenchArgs, BenchMemberArgs, CallArgs, ChangeArgs, Level, McastArgs,
+    MulticastOrder, Other, Peer, RpcArgs, TableArgs, TeamArgs,
 };
 pub(crate) use calls::{Awaited, MapArgs, MapVerb, RequestArgs, ServeArgs};
 pub(crate) use objects::{CounterAction, CounterArgs};

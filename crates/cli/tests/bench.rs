@@ -36,6 +36,20 @@ fn everybody_receives_everything_over_tcp() {
     everybody_receives_everything("tcp");
 }
 
+/// The command fails if two members received them in different orders.
+#[test]
+fn all_messages_come_in_one_order_where_that_is_asked_for() {
+    for transport in ["udp", "tcp"] {
+        let load = ["mcast", "--order", "total", "--transport", transport, "--nodes", "3"];
+        let amount = ["--size", "100", "--count", "500", "--rounds", "1", "--warm-up", "0"];
+        let ended = bench(&[&load[..], &amount].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let result = ended.objects().pop().expect("a result");
+        assert_eq!(result["order"], json!("total"), "{result}");
+        assert_eq!(result["rounds"][0]["delivered"], json!(3 * 3 * 500), "{result}");
+    }
+}
+
 #[test]
 fn bare_sockets_can_be_measured_alone() {
     for transport in ["udp", "tcp"] {
@@ -158,6 +172,7 @@ fn what_cannot_be_measured_is_refused() {
         &["mcast", "--size", "15"],
         &["mcast", "--loss", "0.6"],
         &["udp", "--floor"],
+        &["tcp", "--order", "total"],
         &["rtt", "--nodes", "1"],
         &["rsvp", "--level", "twice"],
         &["rpc", "--nodes", "3", "--copies", "3"],

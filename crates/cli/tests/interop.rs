@@ -24,6 +24,8 @@ mod matrix;
 mod member;
 #[path = "interop/merges.rs"]
 mod merges;
+#[path = "interop/order.rs"]
+mod order;
 #[path = "interop/pairs.rs"]
 mod pairs;
 #[path = "interop/peer.rs"]

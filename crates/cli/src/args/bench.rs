@@ -117,9 +117,32 @@ pub(crate) struct TeamArgs {
     /// Every member loses this share of the messages that it receives, at random (0 to 0.5).
     #[arg(long, value_parser = share, default_value = "0", value_name = "SHARE")]
     pub(crate) loss: f64,
+    /// The order of multicasts, where it can be chosen.
+    #[arg(skip)]
+    pub(crate) order: MulticastOrder,
     /// Filled in from the global options.
     #[arg(skip)]
     pub(crate) stack: StackArgs,
+}
+
+/// Orders of multicasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MulticastOrder {
+    /// Those of one sender in the order of sending.
+    #[default]
+    Fifo,
+    /// All in one order, the same at every member; it is checked.
+    Total,
+}
+
+impl MulticastOrder {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            MulticastOrder::Fifo => "fifo",
+            MulticastOrder::Total => "total",
+        }
+    }
 }
 
 /// Calls: each begins when the one before it is answered.
@@ -210,6 +233,9 @@ pub(crate) struct McastArgs {
     /// Bytes of a message, at least 16 (64, 1k, 60k; k is 1000).
     #[arg(long, value_parser = size, default_value = "1k", value_name = "BYTES")]
     pub(crate) size: usize,
+    /// The order in which messages are received; `total` puts SEQUENCER into the stack, above MFC.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) order: MulticastOrder,
     /// How long every sender sends.
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME")]
     pub(crate) time: Duration,
@@ -300,6 +326,8 @@ pub(crate) struct BenchMemberArgs {
     pub(crate) hosts: Vec<SocketAddr>,
     #[arg(long, default_value_t = 0.0)]
     pub(crate) loss: f64,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) order: MulticastOrder,
     /// Filled in from the global options.
     #[arg(skip)]
     pub(crate) stack: StackArgs,

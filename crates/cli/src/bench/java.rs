@@ -2,7 +2,7 @@
 //! machine, with the stack files that come with JGroups.
 
 use super::process::Shape;
-use crate::args::Transport;
+use crate::args::{MulticastOrder, Transport};
 use crate::failure::Failure;
 use std::io::Write;
 use std::path::PathBuf;
@@ -54,6 +54,9 @@ pub(super) fn command(number: usize, shape: &Shape) -> Result<Command, Failure> 
     java.arg(format!("{}.xml", shape.transport.name()));
     java.args([&number.to_string(), &shape.nodes.to_string()]);
     java.arg(format!("{}-java", shape.cluster)).arg(port.to_string());
+    if shape.order == MulticastOrder::Total {
+        java.arg("SEQUENCER");
+    }
     Ok(java)
 }
 

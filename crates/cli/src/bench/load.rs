@@ -112,6 +112,9 @@ pub(super) struct Figures {
     pub(super) delivered: u64,
     /// Their bytes.
     pub(super) bytes: u64,
+    /// Stands for the order in which the messages of all senders were received.
+    #[serde(default)]
+    pub(super) order: u64,
     /// From the beginning to the last message.
     pub(super) wall_us: u64,
     /// Processor time of the process.
@@ -182,6 +185,7 @@ pub(super) struct Intake {
     over: usize,
     pub(super) delivered: u64,
     pub(super) bytes: u64,
+    pub(super) order: u64,
     latency: hdrhistogram::Histogram<u64>,
 }
 
@@ -189,7 +193,7 @@ impl Intake {
     pub(super) fn new(round: Round) -> Result<Self, String> {
         let latency = histogram().ok_or("no memory for latencies")?;
         let streams = vec![Stream::default(); round.senders];
-        Ok(Self { round, streams, over: 0, delivered: 0, bytes: 0, latency })
+        Ok(Self { round, streams, over: 0, delivered: 0, bytes: 0, order: 0, latency })
     }
 
     /// A message of the sender with this index.
@@ -215,6 +219,8 @@ impl Intake {
             return Ok(());
         }
         stream.next += 1;
+        // Numbers come one after the other, so the senders say it all.
+        self.order = (self.order ^ (from as u64 + 1)).wrapping_mul(0x0000_0100_0000_01b3);
         self.delivered += 1;
         self.bytes += message.len() as u64;
         let sent = rest.first_chunk::<8>().map_or(0, |b| u64::from_be_bytes(*b));
@@ -266,6 +272,21 @@ mod tests {
         assert!(intake.is_complete());
         assert_eq!((intake.delivered, intake.bytes), (4, 64));
         assert_eq!(intake.latency().iter().map(|(_, n)| n).sum::<u64>(), 2, "the first of each");
+    }
+
+    #[test]
+    fn the_order_of_messages_of_several_senders_is_told_by_one_number() {
+        let order = |senders: [usize; 4]| {
+            let mut intake = Intake::new(ROUND).expect("fits");
+            let mut next = [0; 2];
+            for from in senders {
+                intake.take(from, &message(3, next[from])).expect("in order");
+                next[from] += 1;
+            }
+            intake.order
+        };
+        assert_eq!(order([0, 1, 1, 0]), order([0, 1, 1, 0]));
+        assert_ne!(order([0, 1, 1, 0]), order([0, 1, 0, 1]));
     }
 
     #[test]

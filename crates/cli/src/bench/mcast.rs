@@ -5,7 +5,7 @@ use super::load::{Figures, Order, Report, Round};
 use super::machine;
 use super::result::{Measured, Outcome};
 use super::team::{self, Team};
-use crate::args::{McastArgs, Other, Peer, TeamArgs, Transport};
+use crate::args::{McastArgs, MulticastOrder, Other, Peer, TeamArgs, Transport};
 use crate::failure::Failure;
 use crate::output;
 use std::collections::BTreeMap;
@@ -17,14 +17,17 @@ const JAVA_WARM_UP: Duration = Duration::from_secs(25);
 
 /// Runs `mcast`.
 pub(super) async fn run(a: &McastArgs, json: bool) -> Result<(), Failure> {
-    team::check(&a.team)?;
-    measure(a, "mcast", Peer::Member, json).await
+    let team = TeamArgs { order: a.order, ..a.team.clone() };
+    team::check(&team)?;
+    measure(&McastArgs { team, ..a.clone() }, "mcast", Peer::Member, json).await
 }
 
 /// Runs `udp` or `tcp`: bare sockets and nobody else.
 pub(super) async fn bare(a: &McastArgs, transport: Transport, json: bool) -> Result<(), Failure> {
-    if a.floor || a.peer.is_some() || a.team.loss > 0.0 || !a.slow.is_zero() {
-        return Err(Failure::usage("bare sockets have no --floor, --peer, --loss or --slow"));
+    let ordered = a.order != MulticastOrder::default();
+    if a.floor || a.peer.is_some() || a.team.loss > 0.0 || !a.slow.is_zero() || ordered {
+        let no = "bare sockets have no --floor, --peer, --loss, --slow or --order";
+        return Err(Failure::usage(no));
     }
     let team = TeamArgs { transport, ..a.team.clone() };
     let a = McastArgs { team, ..a.clone() };
@@ -68,6 +71,9 @@ async fn measure(a: &McastArgs, bench: &str, peer: Peer, json: bool) -> Result<(
             continue;
         }
         let ours = take_part(&mut members, round, patience).await?;
+        if a.order == MulticastOrder::Total {
+            one_order(&ours)?;
+        }
         let bare = also(&mut floor, round, patience).await?;
         let theirs = also(&mut java, if warm_up { warm_java } else { round }, patience).await?;
         if !warm_up {
@@ -93,6 +99,16 @@ async fn also(
     match team {
         Some(team) => Ok(Some(take_part(team, round, patience).await?)),
         None => Ok(None),
+    }
+}
+
+/// Fails unless every member received all messages in the same order.
+fn one_order(round: &Measured) -> Result<(), Failure> {
+    let mut orders = round.figures.iter().map(|f| f.order);
+    let first = orders.next();
+    match orders.all(|o| Some(o) == first) {
+        true => Ok(()),
+        false => Err(Failure::run("members received the messages in different orders")),
     }
 }
 

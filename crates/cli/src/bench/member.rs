@@ -4,6 +4,7 @@
 use super::load::{Figures, HEAD, Intake, Order, Report, Round, stamp, stamp_last};
 use super::machine;
 use super::process::{orders, tell};
+use super::team::in_order;
 use crate::args::{BenchMemberArgs, Transport};
 use crate::join;
 use bytes::{Bytes, BytesMut};
@@ -46,6 +47,7 @@ pub(super) fn builder(a: &BenchMemberArgs) -> Result<ChannelBuilder, String> {
     let config = join::config(a.transport, &a.hosts, &a.stack);
     let config = config.map_err(|f| f.message().to_owned())?;
     let config = losing(config, a).map_err(|e| e.to_string())?;
+    let config = in_order(config, a.order).map_err(|e| e.to_string())?;
     Ok(Channel::builder(config).name(name(a.index)))
 }
 
@@ -99,6 +101,7 @@ async fn take_part(
     Ok(Figures {
         delivered: intake.delivered,
         bytes: intake.bytes,
+        order: intake.order,
         wall_us: wall.as_micros() as u64,
         cpu_us: cpu,
         peak_kb: machine::peak_kb(),

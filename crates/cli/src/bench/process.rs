@@ -2,7 +2,7 @@
 
 use super::java;
 use super::load::{Order, Report};
-use crate::args::{Peer, StackArgs, Transport};
+use crate::args::{MulticastOrder, Peer, StackArgs, Transport};
 use crate::failure::Failure;
 use crate::output;
 use std::net::SocketAddr;
@@ -41,6 +41,7 @@ pub(super) struct Shape {
     pub(super) cluster: String,
     pub(super) transport: Transport,
     pub(super) hosts: Vec<SocketAddr>,
+    pub(super) order: MulticastOrder,
     pub(super) stack: StackArgs,
     /// The share of messages that members lose.
     pub(super) loss: f64,
@@ -78,7 +79,8 @@ impl Process {
             .args(["bench-member", "--peer", peer, "--cluster", &shape.cluster])
             .args(["--index", &number.to_string(), "--nodes", &shape.nodes.to_string()])
             .args(["--transport", shape.transport.name()])
-            .args(["--loss", &shape.loss.to_string()]);
+            .args(["--loss", &shape.loss.to_string()])
+            .args(["--order", shape.order.name()]);
         if !shape.hosts.is_empty() {
             let list: Vec<String> = shape.hosts.iter().map(ToString::to_string).collect();
             command.args(["--hosts", &list.join(",")]);

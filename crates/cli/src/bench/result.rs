@@ -143,7 +143,7 @@ impl Outcome {
         let what = json!({
             "schema": 1, "bench": bench, "version": env!("CARGO_PKG_VERSION"),
             "transport": a.team.transport.name(), "nodes": a.team.nodes,
-            "senders": a.senders.unwrap_or(a.team.nodes), "size": a.size, "count": a.count,
+            "senders": a.senders.unwrap_or(a.team.nodes), "size": a.size, "order": a.order.name(), "count": a.count,
             "time_s": a.count.is_none().then_some(Duration::as_secs_f64(&a.time)),
             "loss": a.team.loss, "slow_s": a.slow.as_secs_f64(),
             "config": a.team.stack.config, "define": a.team.stack.define,

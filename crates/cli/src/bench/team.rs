@@ -2,9 +2,10 @@
 
 use super::load::{Order, Report};
 use super::process::{Process, Shape};
-use crate::args::{Peer, StackArgs, TeamArgs, Transport};
+use crate::args::{MulticastOrder, Peer, StackArgs, TeamArgs, Transport};
 use crate::failure::Failure;
 use crate::{join, output};
+use rgroups::{Config, ConfigError};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -29,7 +30,16 @@ pub(super) fn check(a: &TeamArgs) -> Result<(), Failure> {
         return Err(Failure::usage("the members of a measurement are processes of their own")
             .hint("use --transport udp or tcp"));
     }
-    join::config(a.transport, &[], &a.stack).map(|_| ())
+    let config = join::config(a.transport, &[], &a.stack)?;
+    in_order(config, a.order).map(|_| ()).map_err(|e| Failure::config_error(&e))
+}
+
+/// The stack with what this order needs.
+pub(super) fn in_order(config: Config, order: MulticastOrder) -> Result<Config, ConfigError> {
+    match order {
+        MulticastOrder::Total => config.with_total_order(),
+        MulticastOrder::Fifo => Ok(config),
+    }
 }
 
 impl Team {
@@ -139,6 +149,7 @@ fn shape(a: &TeamArgs, peer: Peer) -> Result<Shape, Failure> {
         cluster: format!("bench-{}", std::process::id()),
         transport: a.transport,
         hosts,
+        order: a.order,
         stack,
         loss: a.loss,
     })

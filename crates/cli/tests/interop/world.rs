@@ -28,6 +28,8 @@ pub(crate) struct World {
     class_path: String,
     /// The protocol for states in `plan`.
     state: &'static str,
+    /// What `plan` has between flow control and FRAG2.
+    order: &'static str,
 }
 
 impl World {
@@ -52,12 +54,18 @@ impl World {
             cluster: format!("interop{port}"),
             class_path,
             state: "STATE_TRANSFER",
+            order: "",
         })
     }
 
     /// The same group with this protocol for states.
     pub(crate) fn with_state(self, state: &'static str) -> World {
         World { state, ..self }
+    }
+
+    /// The same group with SEQUENCER.
+    pub(crate) fn with_total_order(self) -> World {
+        World { order: "<SEQUENCER/>", ..self }
     }
 
     /// A JGroups member with the protocols of JGroups' own files, but quick to detect failures.
@@ -85,14 +93,9 @@ impl World {
         self.java_class("Peer", name, top, gossip)
     }
 
-    /// A JGroups member with a `ReplicatedHashMap` (`MapMember.java`), in a stack with SEQUENCER.
+    /// A JGroups member with a `ReplicatedHashMap` (`MapMember.java`).
     pub(crate) fn java_map(&self, name: &str) -> Peer {
-        self.java_planned("MapMember", name, &self.ordered_plan())
-    }
-
-    /// The stack of maps.
-    pub(crate) fn ordered_plan(&self) -> String {
-        self.plan("").replacen("<FRAG2", "<SEQUENCER/><FRAG2", 1)
+        self.java_planned("MapMember", name, &self.plan(""))
     }
 
     fn java_class(&self, class: &str, name: &str, top: &str, gossip: &str) -> Peer {
@@ -100,12 +103,18 @@ impl World {
     }
 
     fn java_planned(&self, class: &str, name: &str, xml: &str) -> Peer {
-        let plan = scratch().join(format!("{}-{}-{name}.xml", self.transport, self.port));
-        // JGroups knows double quotes only.
-        std::fs::write(&plan, xml.replace('\'', "\"")).expect("the scratch folder is ours");
+        let plan = self.written(name, xml);
         let mut java = self.jvm(&[]);
         java.arg(class).arg(plan).args([name, &self.cluster]);
         Peer::start(name, java)
+    }
+
+    /// The plan as a file for one member.
+    fn written(&self, name: &str, plan: &str) -> PathBuf {
+        let file = scratch().join(format!("{}-{}-{name}.xml", self.transport, self.port));
+        // JGroups knows double quotes only.
+        std::fs::write(&file, plan.replace('\'', "\"")).expect("the scratch folder is ours");
+        file
     }
 
     /// A JGroups member with the file of JGroups as it is, at the port of this place.
@@ -174,9 +183,10 @@ impl World {
              <pbcast.GMS print_local_addr='false' join_timeout='1s'/>\
              <MFC max_credits='{credits}' min_threshold='0.4'/>\
              <UFC max_credits='{credits}' min_threshold='0.4'/>\
-             <FRAG2 frag_size='60K'/>{top}<pbcast.{}/></config>",
+             {}<FRAG2 frag_size='60K'/>{top}<pbcast.{}/></config>",
             settings("MERGE3"),
             settings("FD_ALL3"),
+            self.order,
             self.state,
         )
     }
@@ -222,8 +232,18 @@ impl World {
     /// A member of ours that obeys the commands of `Peer.java`, with the same file of JGroups, at
     /// the port of this place; settings are `PROTOCOL.ATTRIBUTE=VALUE`, and `states=PROTOCOL`.
     pub(crate) fn stock_rust(&self, name: &str, place: u16, settings: &[&str]) -> Peer {
+        self.rust_with(self.file(), name, place, settings)
+    }
+
+    /// The same with the protocols that `java` has.
+    pub(crate) fn rust(&self, name: &str, place: u16) -> Peer {
+        let file = self.written(name, &self.plan(""));
+        self.rust_with(file.to_string_lossy().into_owned(), name, place, &[])
+    }
+
+    fn rust_with(&self, file: String, name: &str, place: u16, settings: &[&str]) -> Peer {
         let transport = self.transport.to_uppercase();
-        let mut words = vec![self.file(), self.cluster.clone(), name.into()];
+        let mut words = vec![file, self.cluster.clone(), name.into()];
         words.push(match self.transport {
             "udp" => self.port.to_string(),
             _ => self.hosts("[", "]"),

@@ -16,13 +16,16 @@ import org.jgroups.Address;
 import org.jgroups.JChannel;
 import org.jgroups.Message;
 import org.jgroups.Receiver;
+import org.jgroups.protocols.MFC;
+import org.jgroups.protocols.SEQUENCER;
 import org.jgroups.protocols.TP;
+import org.jgroups.stack.ProtocolStack;
 import org.jgroups.util.NameCache;
 
 /**
  * A JGroups member that takes part in the rounds of {@code rgroups bench mcast}: the same load, the same
  * orders on standard input, the same reports on standard output as {@code member.rs}. Started as
- * {@code java -cp JGROUPS Bench.java CONFIG INDEX NODES CLUSTER PORT}; a port of 0 is any.
+ * {@code java -cp JGROUPS Bench.java CONFIG INDEX NODES CLUSTER PORT [SEQUENCER]}; a port of 0 is any.
  */
 public class Bench implements Receiver {
     /** A message begins with kind, round and number, and for one in so many with the time it was sent. */
@@ -97,6 +100,10 @@ public class Bench implements Receiver {
         int port = Integer.parseInt(args[4]);
         if (port > 0) {
             transport.setBindPort(port);
+        }
+        if (args.length > 5) {
+            channel.getProtocolStack()
+                    .insertProtocol(new SEQUENCER(), ProtocolStack.Position.ABOVE, MFC.class);
         }
         Bench bench = new Bench(nodes);
         channel.setReceiver(bench);
