@@ -1,8 +1,9 @@
 //! A message inside a stack: what travels, plus who waits for it.
 
 use crate::app::SyncRequest;
+use crate::protocols::reliable::multicast_number;
 use crate::token::{Receipt, SendToken};
-use crate::wire;
+use crate::{Uuid, wire};
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
 
@@ -18,6 +19,20 @@ pub struct Message {
     pub receipt: Receipt,
     /// Down, from the entry layer to RSVP: somebody waits for acknowledgements.
     pub sync: Option<Box<SyncRequest>>,
+    /// Up: the multicast of another member, and its number, in which this one of its sender came
+    /// (total order).
+    pub ordered: Option<Box<(Uuid, i64)>>,
+}
+
+impl Message {
+    /// Whose multicast this is, of those that `src` has sent, and under which number; `None` if it has none.
+    #[must_use]
+    pub fn numbered(&self, src: Uuid) -> Option<(Uuid, i64)> {
+        match &self.ordered {
+            Some(by) => Some(**by),
+            None => multicast_number(self).map(|n| (src, n)),
+        }
+    }
 }
 
 impl Clone for Message {

@@ -3,6 +3,7 @@
 mod state_common;
 
 use rgroups_core::app::{StateEnd, StateOutcome};
+use rgroups_core::protocols::sequencer::SequencerConfig;
 use rgroups_sim::cluster::{Appetite, Cluster, Provision, StateEnded};
 use rgroups_sim::network::Link;
 use state_common::{SECOND, all_know_the_same, ends, id, ms, plan, traffic};
@@ -12,7 +13,10 @@ fn cluster(seed: u64, names: &[&str], link: Link) -> Cluster {
 }
 
 fn joins_while_all_send(seed: u64, link: Link) {
-    let mut c = cluster(seed, &["A", "B"], link);
+    joins(seed, cluster(seed, &["A", "B"], link));
+}
+
+fn joins(seed: u64, mut c: Cluster) {
     traffic(&mut c, &["A", "B"], ms(300 + 13 * (seed % 10)));
     c.start_with_state("C", 60 * SECOND);
     traffic(&mut c, &["A", "B"], 3 * SECOND);
@@ -27,6 +31,15 @@ fn joins_while_all_send(seed: u64, link: Link) {
 fn a_joiner_knows_every_message_once_while_everybody_sends() {
     for seed in 1..=4 {
         joins_while_all_send(seed, Link::lan());
+    }
+}
+
+#[test]
+fn in_total_order_a_joiner_knows_every_message_once() {
+    let ordered = || plan().insert_below("FRAG2", SequencerConfig::default());
+    for seed in 1..=4 {
+        let link = Link { loss: 0.02, ..Link::lan() };
+        joins(seed, state_common::cluster(seed, &["A", "B"], link, ordered()));
     }
 }
 

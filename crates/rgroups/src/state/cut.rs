@@ -16,8 +16,7 @@ impl Cut {
     }
 
     pub(crate) fn contains(&self, from: Uuid, m: &rgroups_core::Message) -> bool {
-        let number = rgroups_core::protocols::reliable::multicast_number(m);
-        number.is_some_and(|n| self.contains_number(from, n))
+        m.numbered(from).is_some_and(|(of, n)| self.contains_number(of, n))
     }
 
     /// As [`Cut::contains`], of the multicast with this number.

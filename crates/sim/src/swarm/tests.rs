@@ -85,6 +85,12 @@ fn churn_breaks_nothing() {
 }
 
 #[test]
+fn states_in_total_order_break_nothing() {
+    let task = Task { order: true, states: true, ..Task::new(Profile::Churn, 5) };
+    passes_all(&task, 1..12);
+}
+
+#[test]
 fn everything_together_breaks_nothing() {
     passes(Profile::Mixed, 5, 0..3);
 }

@@ -129,6 +129,7 @@ impl Assembler {
                 // What the last fragment owes is owed by the whole.
                 let mut whole = Message::from(wire);
                 whole.receipt = m.receipt;
+                whole.ordered = m.ordered.take();
                 if sender.completed(class, serial) {
                     whole.receipt.reassembled = Some(serial);
                 }

@@ -6,9 +6,11 @@
 
 use super::Sequencer;
 use super::seen::Seen;
+use crate::protocols::reliable::multicast_number;
 use crate::wire::header::{SequencerHeader, SequencerKind};
 use crate::wire::{self, Address, Decode, Header, ProtId, Reader};
 use crate::{Batch, Consumed, Cx, DropReason, Message, Pool, Receipt, Uuid, View, tag};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -210,6 +212,7 @@ impl Sequencer {
                 Some((sender, inner)) => {
                     let mut inner = Message::from(inner);
                     inner.receipt = self.receipt(src, sender, receipt);
+                    inner.ordered = multicast_number(&m).map(|n| Box::new((src, n)));
                     (sender, inner)
                 }
                 None => {

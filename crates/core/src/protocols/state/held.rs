@@ -119,24 +119,25 @@ impl Contained {
     pub(super) fn leave_out(&mut self, batch: &mut Batch) -> Vec<Consumed> {
         let (src, oob) = (batch.src, batch.oob);
         let mut owed = Vec::new();
-        let Some(upto) = self.upto.get(&src).copied() else { return owed };
-        let mut passed = false;
+        if self.upto.is_empty() {
+            return owed;
+        }
+        let passed = &mut self.passed;
         batch.retain(|m| {
-            let Some(n) = crate::protocols::reliable::multicast_number(m) else { return true };
-            let contained = n <= upto;
+            let Some((of, n)) = m.numbered(src) else { return true };
+            let Some(upto) = self.upto.get(&of) else { return true };
+            let contained = n <= *upto;
             if contained && crate::rpc::calls::is_request(m) {
                 m.hints |= Hints::IN_STATE;
                 return true;
             }
             match contained {
                 true => owed.push(Consumed::one(src, m.receipt)),
-                false => passed |= !oob,
+                false if !oob && passed.last() != Some(&of) => passed.push(of),
+                false => {}
             }
             !contained
         });
-        if passed {
-            self.passed.push(src);
-        }
         owed
     }
 
