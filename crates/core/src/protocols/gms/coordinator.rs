@@ -258,7 +258,7 @@ impl Gms {
         }
         let late: Vec<Uuid> = round.missing.keys().copied().collect();
         for m in late {
-            self.send_whole_view(m, cx);
+            self.send_whole_view(m, None, cx);
         }
     }
 

@@ -2,13 +2,12 @@
 //! acknowledges them, and helps whoever has missed one.
 
 use super::curiosity::Curiosity;
+use super::last_merge::may_hide_a_merge;
 use super::payload::{self, Announced, Misfit};
 use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 #[cfg(feature = "mutants")]
 use crate::mutants::Mutant;
-use crate::{
-    Cx, Digest, Dir, DropReason, Event, GroupChange, Message, ReferenceDigest, Time, Uuid, View,
-};
+use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Time, Uuid, View};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -72,6 +71,13 @@ impl Gms {
             Announced::Full(view, _) if self.brings_back_the_excluded(&view) => {
                 return cx.drop_from_peer(DropReason::Stale, Some(src));
             }
+            Announced::Full(view, _)
+                if msg.is_multicast()
+                    && view.contains(src)
+                    && may_hide_a_merge(&current, &view) =>
+            {
+                return self.ask_for_view(src, cx);
+            }
             Announced::Full(view, digest) => (view, digest),
             #[cfg(feature = "mutants")]
             Announced::Delta(change) if cx.mutant(Mutant::DeltaOnWrongBase) => {
@@ -132,7 +138,10 @@ impl Gms {
             return;
         }
         self.view_asked_at = Some(cx.now);
-        cx.send_down(payload::view_request(src));
+        cx.send_down(match self.latest() {
+            Some(ours) => payload::view_inquiry(src, ours.id),
+            None => payload::view_request(src),
+        });
     }
 
     /// GET_CURRENT_VIEW.
@@ -142,18 +151,8 @@ impl Gms {
         };
         let theirs = payload::read_view_id(&msg.body);
         if theirs.is_none_or(|theirs| theirs.id < view.id.id) {
-            self.send_whole_view(src, cx);
+            self.send_whole_view(src, theirs.map(|id| id.id), cx);
         }
-    }
-
-    /// Sends the installed view to one member, with the digest if it is a merged one.
-    pub(super) fn send_whole_view(&self, to: Uuid, cx: &mut Cx<'_>) {
-        let Some(view) = self.latest() else { return };
-        let merge_digest = match &self.pending {
-            Some(p) => p.merge_digest().and_then(|digest| ReferenceDigest::of(view, digest)),
-            None => self.merge_digest.clone(),
-        };
-        cx.send_down(payload::view_unicast(to, view, merge_digest.as_ref()));
     }
 
     /// Installs `view` (see also [`Gms::adopt`]): the windows first, then the view down and up, then what its members sent
@@ -190,10 +189,6 @@ impl Gms {
             self.merge_expected_until = Time::ZERO;
         }
         self.acks_owed.retain(|m, _| view.contains(*m));
-        self.merge_digest = match &windows {
-            Windows::Merge(digest) => ReferenceDigest::of(&view, digest),
-            Windows::Follow | Windows::Set(_) | Windows::Jump(_) => None,
-        };
         match &windows {
             Windows::Follow => self.welcomes.retain(|m, _| view.contains(*m)),
             // The windows are not those that the joiners were told of.

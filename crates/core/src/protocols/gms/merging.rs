@@ -81,7 +81,7 @@ impl Gms {
         self.repaired = true;
         cx.trace(|| Trace::Merge { step: "view sent again" });
         for m in others.iter().flat_map(|p| p.members.iter().copied()) {
-            self.send_whole_view(m, cx);
+            self.send_whole_view(m, None, cx);
         }
         true
     }

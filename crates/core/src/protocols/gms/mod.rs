@@ -6,18 +6,20 @@
 //! takes a view by its number alone, and only if it is in it. Wrong or late messages of peers are
 //! dropped and counted; what a peer does not answer ends by time.
 //!
-//! One file per concern: [`joining`] (the client, with
+//! One file per concern: [`batches`], [`joining`] (the client, with
 //! [`join_history`]), [`coordinator`] (requests, views,
-//! acknowledgements), [`member`] (views received and installed), [`leaving`], [`merging`] (with
+//! acknowledgements), [`member`] (views received and installed), [`last_merge`] (for those who missed it), [`leaving`], [`merging`] (with
 //! [`merge_plan`] and [`subgroup`]), [`requests`], [`holding`] (unicasts that come too early),
 //! [`pending`] (views that wait for tail repair), [`synchrony`] (views that are installed by all
 //! together), [`payload`] (messages).
 
+mod batches;
 mod coordinator;
 mod curiosity;
 mod holding;
 mod join_history;
 mod joining;
+mod last_merge;
 mod leaving;
 mod member;
 mod merge_plan;
@@ -31,11 +33,13 @@ mod synchrony;
 #[cfg(test)]
 mod tests;
 
+use self::batches::{drop_multicasts, is_of_another_site};
 use self::coordinator::AckRound;
 use self::curiosity::Curiosity;
 pub(crate) use self::holding::cost as holding_cost;
 use self::holding::{Held, Limits};
 use self::join_history::JoinHistory;
+use self::last_merge::LastMerge;
 use self::leaving::Leave;
 use self::merging::Merging;
 use self::pending::Pending;
@@ -43,12 +47,11 @@ use self::requests::Requests;
 use crate::attributes::ByteSize;
 use crate::batch::Marks;
 use crate::protocol::{Interests, Protocol, Service, Spec, Traffic};
+use crate::wire::ProtId;
 use crate::wire::header::{GmsHeader, GmsKind};
-use crate::wire::{Address, Header, ProtId};
 use crate::{
     Answer, AppEvent, Batch, Cx, Digest, Dir, DropReason, Event, Flow, Group, GroupChange, Message,
-    Purpose, Query, ReferenceDigest, Row, RowFlow, Suspicion, Time, TimerKey, Trace, Uuid, View,
-    attributes,
+    Purpose, Query, Row, RowFlow, Suspicion, Time, TimerKey, Trace, Uuid, View, attributes,
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -142,8 +145,8 @@ pub struct Gms {
     pending: Option<Pending>,
     join: JoinHistory,
     requests: Requests,
-    /// Of a merged view: its digest, for those who must be sent it again.
-    merge_digest: Option<ReferenceDigest>,
+    /// The merged view that was accepted last, for those who have missed it.
+    last_merge: Option<LastMerge>,
     /// Acknowledgements of the view that this member announced last.
     acks: Option<AckRound>,
     /// As coordinator: the digests that joiners were given, until they acknowledge a view.
@@ -209,7 +212,7 @@ impl Gms {
             pending: None,
             join: JoinHistory::default(),
             requests: Requests::default(),
-            merge_digest: None,
+            last_merge: None,
             acks: None,
             acks_owed: BTreeMap::new(),
             merging: None,
@@ -459,7 +462,7 @@ impl Protocol for Gms {
                 Flow::Stop
             }
             (Dir::Up, Event::MissesView(members)) => {
-                members.iter().for_each(|m| self.send_whole_view(*m, cx));
+                members.iter().for_each(|m| self.send_whole_view(*m, None, cx));
                 Flow::Stop
             }
             (Dir::Up, Event::MergeViews { views, announced }) => {
@@ -528,71 +531,5 @@ impl Protocol for Gms {
         out("held_bytes", self.held.bytes());
         out("held_dropped", c.held_dropped);
         out("let_go_by_others", c.let_go);
-    }
-}
-
-/// Whether a member of another site sent this: it is in no view of ours, ever.
-fn is_of_another_site(m: &Message) -> bool {
-    matches!(m.src, Some(Address::Site(_)))
-}
-
-/// Drops multicasts of a sender that is not in the view. NAKACK2 stops those with numbers; these
-/// were sent without.
-fn drop_multicasts(batch: &mut Batch, cx: &mut Cx<'_>) {
-    let src = batch.src;
-    batch.retain(|m| {
-        let pass = is_of_another_site(m);
-        if !pass {
-            cx.drop_from_peer(DropReason::NotAMember, Some(src));
-        }
-        pass
-    });
-}
-
-impl Gms {
-    /// Takes the messages of GMS out of a batch. At a view the batch is split: what is before it
-    /// goes up before the view does, what is behind it after it.
-    fn split(&mut self, batch: &mut Batch, cx: &mut Cx<'_>) {
-        let src = batch.src;
-        let mut pass = batch.like();
-        let mut rest = batch.take_all().into_iter();
-        while let Some(mut m) = rest.next() {
-            let Some(header) = m.headers.remove(ProtId::GMS) else {
-                match self.waits_behind_view(&pass) {
-                    true => self.set_behind_view(src, m),
-                    false => pass.push(m),
-                }
-                continue;
-            };
-            let Header::Gms(h) = header else {
-                cx.drop_from_peer(DropReason::Malformed, Some(src));
-                continue;
-            };
-            let before = self.view.as_deref().map(|v| v.id);
-            let mut earlier = core::mem::replace(&mut pass, batch.like());
-            if !earlier.is_empty() && !self.is_member(src) {
-                match batch.multicast {
-                    true => drop_multicasts(&mut earlier, cx),
-                    false => self.hold(&mut earlier, cx),
-                }
-            }
-            cx.deliver_up(earlier);
-            self.receive(src, &h, &m, cx);
-            if self.view.as_deref().map(|v| v.id) != before {
-                return self.after_view(batch, rest, cx);
-            }
-        }
-        batch.replace(pass.take_all());
-    }
-
-    /// What is behind a view in its batch. Nothing of a sender that is not in the view is passed up
-    /// after it.
-    fn after_view(&mut self, batch: &Batch, rest: impl Iterator<Item = Message>, cx: &mut Cx<'_>) {
-        let mut later = batch.like();
-        rest.for_each(|m| later.push(m));
-        if batch.multicast && !self.is_member(batch.src) && !later.is_empty() {
-            return cx.drop_from_peer(DropReason::NotAMember, Some(batch.src));
-        }
-        cx.up_again(later);
     }
 }

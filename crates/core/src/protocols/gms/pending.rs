@@ -5,6 +5,7 @@
 //! here. A still newer view replaces the waiting one, which then is never installed at this member.
 
 use super::Gms;
+use super::last_merge::LastMerge;
 use super::member::{Windows, stayed_together};
 use super::payload;
 use super::synchrony::is_synchronous;
@@ -45,14 +46,6 @@ impl Pending {
     /// Which view waits.
     pub(super) fn view(&self) -> &View {
         &self.view
-    }
-
-    /// The digest of the view, if it is a merged one.
-    pub(super) fn merge_digest(&self) -> Option<&Digest> {
-        match &self.windows {
-            Windows::Merge(digest) => Some(digest),
-            Windows::Follow | Windows::Set(_) | Windows::Jump(_) => None,
-        }
     }
 }
 
@@ -104,6 +97,9 @@ impl Gms {
         ack_to: Option<Uuid>,
         cx: &mut Cx<'_>,
     ) {
+        if let Windows::Merge(digest) = &windows {
+            self.last_merge = LastMerge::of(&view, digest);
+        }
         let replaced = self.pending.take();
         let mut announcers = BTreeSet::new();
         let mut waiting = Vec::new();

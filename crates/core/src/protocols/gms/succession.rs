@@ -37,7 +37,7 @@ impl Gms {
     pub(super) fn show_missed_view(&self, src: Uuid, announced: &Announced, cx: &mut Cx<'_>) {
         let Some(ours) = self.latest() else { return };
         if announced.id().creator == src && succeeds(announced, ours) {
-            self.send_whole_view(src, cx);
+            self.send_whole_view(src, None, cx);
         }
     }
 

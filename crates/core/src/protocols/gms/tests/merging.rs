@@ -230,3 +230,47 @@ fn a_member_that_was_excluded_without_noticing_comes_back_by_a_merge() {
     c.run(ms(10_000));
     assert_eq!((c.view(1).members.len(), c.view(3)), (3, c.view(1)));
 }
+
+/// Members 1, 2 and 3, 4 have merged, but 4 has heard nothing of it, and 5 has joined since.
+fn merged_unheard_by_four() -> Cluster {
+    let mut c = split(4, &[3, 4]);
+    c.cut.clear();
+    let views_to_4 =
+        |_: Uuid, to: Uuid, m: &wire::Message| to == id(4) && kind(m) == Some(GmsKind::View);
+    while !c.view(1).is_merge() {
+        c.run_losing(ms(50), views_to_4);
+    }
+    c.at(1).arrive(5, payload::join_request(id(1), id(5)).wire);
+    c.run_losing(ms(20), views_to_4);
+    assert_eq!((c.seen_by(1).len(), c.seen_by(4)), (5, Vec::from([3, 4])));
+    c.at(4).told();
+    c
+}
+
+#[test]
+fn who_missed_a_merged_view_gets_it_before_the_one_that_follows() {
+    let mut c = merged_unheard_by_four();
+    // It is in another group than 1, so it can take views of 3 alone.
+    let merge = payload::view_inquiry(id(3), c.view(4).id).wire;
+    c.at(3).arrive(4, merge);
+    let sent: Vec<_> =
+        c.at(3).sent().into_iter().filter(|m| m.dest == Some(id(4).into())).collect();
+    assert!(sent.iter().all(|m| !m.flags.contains(wire::Flags::OOB)), "out of band, one could overtake the other");
+    c.at(4).arrive_all(3, sent);
+    let told = c.at(4).told();
+    assert_eq!(merge_views(&told).len(), 1, "{told:?}");
+    assert_eq!(numbers(&told).len(), 2);
+    assert_eq!(c.view(4), c.view(1));
+}
+
+#[test]
+fn who_is_known_to_have_the_merged_view_gets_the_one_that_follows_alone() {
+    let mut c = merged_unheard_by_four();
+    let merge = c.at(3).told().iter().find_map(|e| match e {
+        AppEvent::View(v) if v.is_merge() => Some(v.id),
+        _ => None,
+    });
+    c.at(3).arrive(4, payload::view_inquiry(id(3), merge.unwrap()).wire);
+    let sent = c.at(3).sent().into_iter().filter(|m| m.dest == Some(id(4).into()));
+    assert_eq!(sent.count(), 1);
+}

@@ -78,6 +78,20 @@ fn a_view_whose_sender_is_not_in_it_is_acknowledged_before_it_is_installed() {
     assert_eq!(c.seen_by(3), [2, 3]);
 }
 
+/// Between the two there may have been a merge, which alone says where the windows begin of those who
+/// were apart.
+#[test]
+fn a_view_that_does_not_follow_ours_is_asked_for() {
+    let mut c = Cluster::formed(2);
+    c.at(2).arrive(1, payload::view_multicast(&view(3, &[1, 2, 3]), None).wire);
+    let asked = c.at(2).sent().iter().filter_map(kind).collect::<Vec<_>>();
+    assert_eq!((asked, c.view(2).id.id), (Vec::from([GmsKind::GetCurrentView]), 1));
+    c.at(2).arrive(1, payload::view_unicast(id(2), &view(3, &[1, 2, 3]), None).wire);
+    assert_eq!(c.view(2).id.id, 3);
+    c.at(2).arrive(1, payload::view_multicast(&view(4, &[1, 2, 3]), None).wire);
+    assert_eq!(c.view(2).id.id, 4, "what follows is taken at once");
+}
+
 #[test]
 fn a_batch_is_split_at_a_view() {
     let mut c = Cluster::formed(2);
