@@ -100,6 +100,7 @@ fn is_explained(h: &History, p: &Passage, faults: &Faults, all: &[Passage]) -> b
     let decided_before = of_survivors().filter(|q| q.to.id.id < p.to.id.id);
     let mut unknown_before = decided_before.filter_map(|q| q.unknown.as_ref());
     lives.iter().any(|q| went_with_others(h, *q, p, unknown))
+        || lives.iter().any(|q| missed_a_merge(h, *q, p, unknown))
         || lives.iter().any(ended)
         || stopped
         || parted
@@ -128,6 +129,17 @@ fn went_with_others(h: &History, q: Life, p: &Passage, unknown: &Unknown) -> boo
         let rival = v.id.id >= p.to.id.id && v.id.creator != p.to.id.creator;
         current && (!v.contains(own) || rival && is_cut(came))
     })
+}
+
+/// Whether the survivor `q` was still in a view from before a merge that had brought both together: what it
+/// could say of the one who is gone counted from elsewhere.
+fn missed_a_merge(h: &History, q: Life, p: &Passage, unknown: &Unknown) -> bool {
+    let current =
+        h.views_of(q).into_iter().take_while(|(i, _)| h.facts[*i].at <= unknown.at).last();
+    let Some((_, current)) = current else { return false };
+    let merges = h.views_of(p.life).into_iter().filter(|(i, v)| *i < p.at && v.is_merge());
+    let missed = |v: &View| v.contains(h.id(q)) && v.id.id > current.id.id;
+    merges.into_iter().any(|(_, v)| missed(&v))
 }
 
 /// Whether one of the survivors did not get a multicast of `s` because nothing of `s` reached it then, and
@@ -386,6 +398,21 @@ mod tests {
         };
         // What C says itself has no reason in either case.
         assert_eq!((rival(false).len(), rival(true).len()), (2, 1));
+    }
+
+    #[test]
+    fn a_survivor_that_has_missed_the_merge_of_both_is_a_reason_not_to_know() {
+        let merged = |c_too: bool| {
+            nobody_knows(move |h| {
+                let parts = [view(3, A, &[A, B]), view(3, C, &[C])];
+                let v = rgroups_core::View { subgroups: parts.into(), ..view(5, A, &[A, B, C]) };
+                for l in if c_too { vec![A, B, C] } else { vec![A, B] } {
+                    push(h, l, What::View(Arc::new(v.clone())));
+                }
+            })
+        };
+        // What C says itself has no reason in either case.
+        assert_eq!((merged(true).len(), merged(false).len()), (2, 1));
     }
 
     #[test]

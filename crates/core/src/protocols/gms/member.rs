@@ -7,7 +7,7 @@ use super::payload::{self, Announced, Misfit};
 use super::{CURIOUS, Gms, MAX_EXCLUDED, Role};
 #[cfg(feature = "mutants")]
 use crate::mutants::Mutant;
-use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Time, Uuid, View};
+use crate::{Cx, Digest, Dir, DropReason, Event, GroupChange, Message, Time, Uuid, View, tag};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -39,6 +39,16 @@ pub(super) fn stayed_together(m: Uuid, local: Uuid, previous: &View, merged: &Vi
         && merged.subgroups.iter().filter(ours).all(|s| s.id == previous.id)
 }
 
+/// Whether an ordinary view continues another one than ours. What continues ours begins with one of our
+/// members, because joiners come last, and has them in our order. (A coordinator of JGroups may order as
+/// it likes.) A merge that went on without us made the other, and only a merge brings us there.
+fn continues_another(view: &View, ours: &View) -> bool {
+    let common = || view.members.iter().filter(|m| ours.contains(**m));
+    let in_our_order = ours.members.iter().filter(|m| view.contains(**m)).eq(common());
+    let follows = ours.contains(view.coordinator()) && in_our_order;
+    !view.is_merge() && tag::is_rgroups(view.id.creator) && !follows
+}
+
 impl Gms {
     /// VIEW.
     pub(super) fn receive_view(&mut self, src: Uuid, msg: &Message, cx: &mut Cx<'_>) {
@@ -68,7 +78,9 @@ impl Gms {
         }
         self.highest_id = self.highest_id.max(id.id);
         let (view, digest) = match announced {
-            Announced::Full(view, _) if self.brings_back_the_excluded(&view) => {
+            Announced::Full(view, _)
+                if self.brings_back_the_excluded(&view) || continues_another(&view, &current) =>
+            {
                 return cx.drop_from_peer(DropReason::Stale, Some(src));
             }
             Announced::Full(view, _)

@@ -255,7 +255,10 @@ fn who_missed_a_merged_view_gets_it_before_the_one_that_follows() {
     c.at(3).arrive(4, merge);
     let sent: Vec<_> =
         c.at(3).sent().into_iter().filter(|m| m.dest == Some(id(4).into())).collect();
-    assert!(sent.iter().all(|m| !m.flags.contains(wire::Flags::OOB)), "out of band, one could overtake the other");
+    assert!(
+        sent.iter().all(|m| !m.flags.contains(wire::Flags::OOB)),
+        "out of band, one could overtake the other"
+    );
     c.at(4).arrive_all(3, sent);
     let told = c.at(4).told();
     assert_eq!(merge_views(&told).len(), 1, "{told:?}");

@@ -93,6 +93,23 @@ fn a_view_that_does_not_follow_ours_is_asked_for() {
 }
 
 #[test]
+fn a_view_that_a_stranger_leads_or_in_another_order_continues_another_one_unless_jgroups_made_it() {
+    let [ours, theirs] = [crate::tag::tagged(3, 9, 0), id(9)];
+    let (one, two) = (id(1), id(2));
+    for (creator, members, number) in [
+        (ours, [ours, one, two], 1),
+        (ours, [two, one, ours], 1),
+        (ours, [one, two, ours], 2),
+        (theirs, [theirs, one, two], 2),
+    ] {
+        let mut c = Cluster::formed(2);
+        let v = View::new(2, creator, Vec::from(members));
+        c.at(2).arrive(1, payload::view_unicast(two, &v, None).wire);
+        assert_eq!(c.view(2).id.id, number, "{members:?}");
+    }
+}
+
+#[test]
 fn a_batch_is_split_at_a_view() {
     let mut c = Cluster::formed(2);
     let data = |n: u8| wire::Message::multicast(wire::Body::bytes(Vec::from([n])));
