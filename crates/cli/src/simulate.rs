@@ -66,7 +66,7 @@ fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
     }
     let stack: Stack = shape.stack.parse().map_err(|e: String| Failure::usage(e))?;
     let sends = shape.sends || shape.profile == "sends";
-    let SimShape { primary, vsync, order, calls, counters, states, members, .. } = *shape;
+    let SimShape { primary, vsync, order, calls, counters, states, locks, members, .. } = *shape;
     let task = |profile| Task {
         stack,
         sends,
@@ -76,6 +76,7 @@ fn tasks(shape: &SimShape) -> Result<Vec<Task>, Failure> {
         calls,
         counters,
         states,
+        locks,
         ..Task::new(profile, members)
     };
     let tasks: Vec<Task> = match shape.profile.as_str() {

@@ -18,7 +18,7 @@ const STACKS: [&str; 2] = [
     "<UDP bind_addr='127.0.0.1' ip_ttl='0' mcast_port='@PORT'/><PING/><MERGE3/><FD_SOCK2/><FD_ALL3/>\
      <VERIFY_SUSPECT2/><DISCARD/><DELAY/><DROP/><SHUFFLE up='false'/>\
      <DUPL incoming_copies='0' outgoing_copies='0'/><BARRIER/><pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/>\
-     <pbcast.GMS/><UFC/><MFC/><SEQUENCER/><FRAG2/><RSVP/><PRIMARY quorum='2'/><COUNTER/><pbcast.STATE_TRANSFER/>",
+     <pbcast.GMS/><UFC/><MFC/><SEQUENCER/><FRAG2/><RSVP/><PRIMARY quorum='2'/><COUNTER/><LOCK/><pbcast.STATE_TRANSFER/>",
     "<TCP bind_addr='127.0.0.1' bind_port='@PORT'/>\
      <TCPPING initial_hosts='127.0.0.1[@PORT]' port_range='1'/><MERGE3/><FD_SOCK2/><FD_ALL3/>\
      <VERIFY_SUSPECT2/><NAKACK4/><UNICAST4/><pbcast.GMS/><FRAG2/><RSVP/>\

@@ -1,6 +1,7 @@
 //! The upper boundary of a stack: what the application asks, and what it is told.
 
 use crate::protocols::counter::{CounterCall, CounterFailure};
+use crate::protocols::lock::{LockCall, LockFailure, LockLoss};
 use crate::rpc::{Call, CallAnswer, CallOutcome, Requested};
 use crate::{
     Consumed, Message, OpId, Primacy, Row, Suspicion, SyncLevel, Time, Uuid, View, ViewId, wire,
@@ -40,6 +41,9 @@ pub enum Command {
     },
     /// Do something with a counter. Answered with [`SendResult::Counted`].
     Counter(CounterCall),
+    /// Acquire a lock, or give it back. Answered with [`SendResult::Locked`] or
+    /// [`SendResult::Unlocked`]; what is lost is told with [`AppEvent::LockLost`].
+    Lock(LockCall),
     /// Wait until everybody has delivered all multicasts that anybody had sent before this call.
     /// Answered with [`SendResult::Synced`].
     Flush {
@@ -359,6 +363,13 @@ pub enum AppEvent {
         /// Why, in words.
         why: Arc<str>,
     },
+    /// What was acquired by the call `hold` is not had any more, although it was not given back.
+    LockLost {
+        /// The call by which it was acquired.
+        hold: OpId,
+        /// Why.
+        why: LockLoss,
+    },
     /// A synchronous send is about to wait for a member of another toolkit that has acknowledged
     /// nothing so far and may have no RSVP. Told once.
     MayHaveNoRsvp {
@@ -418,6 +429,10 @@ pub enum SendResult {
     Called(CallOutcome),
     /// Something was asked of a counter.
     Counted(Result<i64, CounterFailure>),
+    /// A lock was acquired, with this token, or not.
+    Locked(Result<u64, LockFailure>),
+    /// A lock was given back.
+    Unlocked(Result<(), LockFailure>),
     /// It was not sent.
     Refused(SendRefusal),
 }

@@ -4,6 +4,7 @@
 use crate::app::{AnswerState, FetchState, TakeState};
 use crate::protocol::Service;
 use crate::protocols::counter::CounterCall;
+use crate::protocols::lock::LockCall;
 use crate::wire::PingData;
 use crate::{Digest, OpId, Pool, Suspicion, Uuid, View, ViewId};
 use alloc::collections::BTreeSet;
@@ -191,6 +192,8 @@ pub enum Event {
     Leaves(Uuid),
     /// Down, from the entry layer to COUNTER: something is asked of a counter.
     Counter(CounterCall),
+    /// Down, from the entry layer to LOCK: the application wants something of a lock.
+    Lock(LockCall),
     /// Up, from PRIMARY: what is said of the installed view has changed.
     Primary(crate::Primacy),
 }

@@ -28,6 +28,9 @@ pub struct Group {
     pub calls_pending: bool,
     /// What this member says of its view; `None` without PRIMARY in the stack. Written by PRIMARY.
     pub primary: Option<PrimaryClaim>,
+    /// Until when this member may trust the last primary view that it knows of: nobody else goes on
+    /// without it before. It outlasts the view. Written by PRIMARY.
+    pub trusted_until: Time,
     ranks: BTreeMap<Uuid, usize>,
 }
 
@@ -86,6 +89,7 @@ impl Group {
             addresses,
             calls_pending: false,
             primary: None,
+            trusted_until: Time::ZERO,
             ranks: BTreeMap::new(),
         }
     }
@@ -136,7 +140,14 @@ impl Group {
                 self.addresses.learn(member, name, physical);
             }
             GroupChange::CallsPending(p) => self.calls_pending = p,
-            GroupChange::Primary(claim) => self.primary = Some(claim),
+            GroupChange::Primary(claim) => {
+                match claim.primacy {
+                    Primacy::Yes => self.trusted_until = self.trusted_until.max(claim.until),
+                    Primacy::No => self.trusted_until = Time::ZERO,
+                    Primacy::Unknown => {}
+                }
+                self.primary = Some(claim);
+            }
         }
     }
 }

@@ -55,11 +55,15 @@ pub enum Mutant {
     SubsetIsMulticast,
     /// COUNTER carries out again what it is asked again.
     RequestsForgotten,
+    /// LOCK grants when the first member of a view has said what it holds.
+    ClaimsNotAwaited,
+    /// LOCK keeps what it holds when it can no longer trust its view to be the primary one.
+    LockOutlivesLease,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 23] = [
+    pub const ALL: [Mutant; 25] = [
         Mutant::CreditsGrantedTwice,
         Mutant::WindowPurgedTooEarly,
         Mutant::ViewSkipped,
@@ -83,6 +87,8 @@ impl Mutant {
         Mutant::ErrorCountsAsValue,
         Mutant::SubsetIsMulticast,
         Mutant::RequestsForgotten,
+        Mutant::ClaimsNotAwaited,
+        Mutant::LockOutlivesLease,
     ];
 
     /// Its name on command lines.
@@ -112,6 +118,8 @@ impl Mutant {
             Mutant::ErrorCountsAsValue => "error-counts-as-value",
             Mutant::SubsetIsMulticast => "subset-is-multicast",
             Mutant::RequestsForgotten => "requests-forgotten",
+            Mutant::ClaimsNotAwaited => "claims-not-awaited",
+            Mutant::LockOutlivesLease => "lock-outlives-lease",
         }
     }
 

@@ -99,6 +99,7 @@ pub enum Service {
     PrimaryViews,
     TotalOrder,
     Counters,
+    Locks,
 }
 
 /// A protocol's static description.

@@ -102,6 +102,15 @@ pub fn counts(m: Uuid) -> bool {
     capabilities(m) & COUNTS != 0
 }
 
+/// Has LOCK.
+pub const LOCKS: u8 = 128;
+
+/// Whether `m` has LOCK.
+#[must_use]
+pub fn locks(m: Uuid) -> bool {
+    capabilities(m) & LOCKS != 0
+}
+
 /// The capability bits of `m`; none for a member of another implementation.
 #[must_use]
 pub fn capabilities(m: Uuid) -> u8 {

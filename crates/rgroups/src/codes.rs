@@ -278,6 +278,31 @@ pub const ALL: &[Code] = &[
         "too many calls of counters, or a name that is too long",
         "wait for some of them; a shorter name",
     ),
+    code("RG0911", None, "the stack has no LOCK", "add it: config.on_top(\"LOCK\")"),
+    code(
+        "RG0912",
+        None,
+        "a lock is not to be had in time",
+        "somebody else has it: wait for longer",
+    ),
+    code(
+        "RG0913",
+        None,
+        "a semaphore has another number of permits",
+        "all members say the same number while anybody uses it",
+    ),
+    code(
+        "RG0914",
+        None,
+        "too many locks of one member, or a name that is too long",
+        "give some back, or raise LOCK.max_requests; a shorter name",
+    ),
+    code(
+        "RG0915",
+        None,
+        "a lock was lost before it was given back",
+        "see `LockGuard::lost`: somebody else may have had it meanwhile; use the token",
+    ),
     code(
         "RG1001",
         None,

@@ -7,15 +7,16 @@
 //! not fit submits it as a call and waits for the answer; while anybody waits in a line, everybody
 //! else of that line waits behind, which keeps the order of submission.
 
+mod request;
+
+pub(crate) use self::request::Request;
+
 use crate::Address;
-use crate::state::{Inflow, Outlet};
 use bytes::Bytes;
 use mio::Waker;
 use rgroups_core::event::Room;
-use rgroups_core::protocols::counter::CounterCall;
-use rgroups_core::{Command, OpId, SendResult, Time, Uuid, app, wire};
+use rgroups_core::{Command, OpId, SendResult, Uuid, app, wire};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -53,72 +54,6 @@ pub(crate) enum Line {
     Unicast(Uuid),
     /// Not subject to flow control.
     Free,
-}
-
-/// What the driver is asked to do.
-///
-/// `by` is when an answer is due, reckoned from the moment of asking. A turn reads the clock before it
-/// takes requests, and it may take them late: a timeout that began with the turn would be over too early
-/// or too late, so the one within `call` is set anew then.
-#[derive(Debug)]
-pub(crate) enum Request {
-    Send {
-        send: app::Send,
-        line: Line,
-        cost: u64,
-        /// Who waits for the answer; without, it was admitted already (unless it has a call).
-        reply: Option<oneshot::Sender<SendResult>>,
-    },
-    /// Multicasts with these payloads and nothing else, which were admitted. None is empty.
-    Row {
-        payloads: Vec<Bytes>,
-        cost: u64,
-    },
-    Command(Command),
-    /// Do something with a counter.
-    Count {
-        call: CounterCall,
-        by: Option<Time>,
-        reply: oneshot::Sender<SendResult>,
-    },
-    /// Fetch a state, and tell what comes and how it ended.
-    FetchState {
-        call: app::FetchState,
-        by: Time,
-        told: Arc<Inflow>,
-    },
-    /// The reader of a state has it all; what it is, if the reader put it together.
-    TakeState {
-        take: app::TakeState,
-        whole: Option<Bytes>,
-    },
-    /// Begin to give our state, and tell how far it has left.
-    GiveState {
-        answer: app::AnswerState,
-        outlet: Arc<Outlet>,
-    },
-    /// Give our state, and tell when flow control has accepted it.
-    AnswerState {
-        answer: app::AnswerState,
-        reply: oneshot::Sender<SendResult>,
-    },
-    /// Call a method at other members.
-    Call {
-        call: Box<rgroups_core::rpc::Call>,
-        by: Time,
-        reply: oneshot::Sender<SendResult>,
-    },
-    /// Wait until everybody has delivered what anybody has sent.
-    Flush {
-        op: OpId,
-        by: Option<Time>,
-        reply: oneshot::Sender<SendResult>,
-    },
-    Inspect(oneshot::Sender<crate::stats::Inspection>),
-    /// These peers cannot be reached from now on.
-    Faults(Vec<SocketAddr>),
-    /// Stop without leaving.
-    Abort,
 }
 
 /// The credit of one line.

@@ -51,6 +51,7 @@ mod driver;
 mod error;
 mod events;
 mod inbox;
+mod lock;
 pub mod map;
 mod message;
 mod net;
@@ -75,6 +76,7 @@ pub use counter::{Counter, CounterError};
 pub use driver::Pump;
 pub use error::{CloseError, ConfigError, ConnectError, Diagnose, SendError, TrySendError};
 pub use events::{Event, Events};
+pub use lock::{Lock, LockError, LockGuard, LockLoss, Semaphore};
 pub use message::{Flags, Message, ObjectValue, Payload};
 pub use net::bind::{
     BIND_VARIABLE, BindChoice, BindOrigin, DEFAULT_BIND_RULE, IpVersion, NetInterface,
@@ -105,6 +107,11 @@ struct FlowControlChapter;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/partitions.md")]
 struct PartitionChapter;
+
+/// Those of the chapter on locks too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/locks.md")]
+struct LockChapter;
 
 /// Those of the chapter on view synchrony too.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ use crate::connections::Life;
 use crate::network::Host;
 use rgroups_core::event::{CreditAccount, WindowGauge};
 use rgroups_core::protocols::counter::CounterAction;
+use rgroups_core::protocols::lock::LockLoss;
 use rgroups_core::rpc::Wait;
 use rgroups_core::{Duration, OpId, Pool, SendResult, SyncLevel, Time, Trace, Uuid, View};
 use std::collections::BTreeMap;
@@ -105,6 +106,11 @@ pub struct ObjectCall {
 pub enum Asked {
     /// Of a counter.
     Counter(CounterAction),
+    /// Of a lock: to have it, for so long.
+    Lock {
+        /// From when it is had.
+        hold: Duration,
+    },
 }
 
 /// Something that happened.
@@ -172,10 +178,14 @@ pub enum What {
     AnswersCall(OpId, Uuid, Given),
     /// The application uses an object.
     Uses(ObjectCall),
-    /// That use ended.
+    /// That use ended; a lock is had from here on.
     Used(OpId, SendResult),
     /// The application asks for a state, which is to be there or not within this time.
     FetchesState(OpId, Duration),
+    /// It gives back the lock that it acquired so.
+    GivesBack(OpId),
+    /// It is told that it has lost it.
+    LockLost(OpId, LockLoss),
     /// The application was asked for its state.
     StateRequested(Uuid),
     /// What the application knows is this from now on: the state that it is given.

@@ -106,12 +106,17 @@ fn write_what(w: &mut String, what: &What, h: &History) -> std::fmt::Result {
             write!(w, "answers call {} of {}: {given:?}", number(*op), h.name_of(*by))
         }
         What::Uses(u) => {
-            let Asked::Counter(action) = u.asked;
-            write!(w, "use {} of {} within {:?}: {action:?}", use_number(u.op), u.object, u.within)
+            write!(w, "use {} of {} within {:?}: ", use_number(u.op), u.object, u.within)?;
+            match u.asked {
+                Asked::Counter(action) => write!(w, "{action:?}"),
+                Asked::Lock { hold } => write!(w, "lock for {hold:?}"),
+            }
         }
         What::Used(op, how) => write!(w, "use {}: {}", use_number(*op), result(how, h)),
         What::FetchesState(_, within) => write!(w, "asks for a state, within {within:?}"),
         What::StateTaken(known) => write!(w, "takes a state with {} messages", known.len()),
+        What::GivesBack(op) => write!(w, "gives back {}", use_number(*op)),
+        What::LockLost(op, why) => write!(w, "has lost {}: {why:?}", use_number(*op)),
         What::StateRequested(by) => write!(w, "is asked for its state by {}", h.name_of(*by)),
         What::StateFetched(_, StateEnded::Given(from, n)) => {
             write!(w, "has the state of {} with {n} messages", h.name_of(*from))
@@ -274,6 +279,8 @@ fn result(how: &SendResult, h: &History) -> String {
         }
         SendResult::Counted(Ok(value)) => format!("{value}"),
         SendResult::Counted(Err(why)) => format!("not done: {why:?}"),
+        SendResult::Locked(Ok(token)) => format!("had, with token {token:#x}"),
+        SendResult::Locked(Err(why)) => format!("not had: {why:?}"),
         SendResult::Refused(why) => match why {
             SendRefusal::Closed => "refused: closed".into(),
             SendRefusal::NotMember(m) => format!("refused: {} is no member", h.name_of(*m)),

@@ -76,6 +76,24 @@ fn a_minority_that_calls_itself_primary_is_noticed() {
 }
 
 #[test]
+fn a_grant_before_all_have_said_what_they_hold_is_noticed() {
+    let task = Task { locks: true, ..Task::new(Profile::Churn, 5) };
+    assert!(caught_in(Mutant::ClaimsNotAwaited, task));
+}
+
+#[test]
+fn a_lock_that_is_not_lost_with_the_lease_is_noticed() {
+    let task = Task { locks: true, ..Task::new(Profile::Partition, 5) };
+    assert!(caught_in(Mutant::LockOutlivesLease, task));
+}
+
+#[test]
+fn an_answer_before_the_backups_know_is_noticed() {
+    let task = Task { counters: true, ..Task::new(Profile::Partition, 5) };
+    assert!(caught_in(Mutant::AnsweredBeforeBackup, task));
+}
+
+#[test]
 fn a_request_that_is_carried_out_twice_is_noticed() {
     let task = Task { counters: true, ..Task::new(Profile::Slow, 5) };
     assert!(caught_in(Mutant::RequestsForgotten, task));

@@ -135,6 +135,9 @@ pub(crate) struct SimShape {
     /// Nodes begin with the state of another one, and members ask for states (docs/state-transfer.md).
     #[arg(long)]
     pub(crate) states: bool,
+    /// Members have LOCK and PRIMARY, and use locks (docs/locks.md).
+    #[arg(long)]
+    pub(crate) locks: bool,
     /// Members at the start.
     #[arg(long, default_value_t = 5)]
     pub(crate) members: usize,

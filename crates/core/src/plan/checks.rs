@@ -89,7 +89,8 @@ fn may_share(service: Service) -> bool {
         | Service::StateTransfer
         | Service::PrimaryViews
         | Service::TotalOrder
-        | Service::Counters => false,
+        | Service::Counters
+        | Service::Locks => false,
     }
 }
 

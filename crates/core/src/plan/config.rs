@@ -18,6 +18,7 @@ use crate::protocols::faults::{
 use crate::protocols::flow::{FlowControl, MfcConfig, UfcConfig};
 use crate::protocols::frag::{Frag2, Frag2Config};
 use crate::protocols::gms::{Gms, GmsConfig};
+use crate::protocols::lock::{Lock, LockConfig};
 use crate::protocols::merge3::{Merge3, Merge3Config};
 use crate::protocols::primary::{Primary, PrimaryConfig};
 use crate::protocols::reliable::{
@@ -148,6 +149,7 @@ protocols! {
     State(StateConfig) => StateTransfer,
     StateSock(StateSockConfig) => StateTransfer,
     Counter(CounterConfig) => Counter,
+    Lock(LockConfig) => Lock,
     Discard(DiscardConfig) => Discard,
     Delay(DelayConfig) => Delay,
     Drop(DropConfig) => Drop,

@@ -86,6 +86,7 @@ impl StackPlan {
             ProtocolConfig::Rsvp(_) => tag::FLUSH,
             ProtocolConfig::Primary(_) => tag::PRIMARY,
             ProtocolConfig::Counter(_) => tag::COUNTS,
+            ProtocolConfig::Lock(_) => tag::LOCKS,
             ProtocolConfig::VerifySuspect2(_) | ProtocolConfig::VerifySuspect(_) => tag::VERIFIES,
             _ => 0,
         };

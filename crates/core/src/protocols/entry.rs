@@ -424,6 +424,7 @@ impl Protocol for Entry {
             Command::Flush { op, timeout } => self.flush(op, timeout, cx),
             Command::Call(call) => self.call(*call, cx),
             Command::Counter(call) => self.counter(call, cx),
+            Command::Lock(call) => self.lock(call, cx),
             Command::AnswerRequest { request, answer } => self.answer_request(request, answer, cx),
             Command::AnswerState(answer) => {
                 if let Some(op) = answer.op {

@@ -12,6 +12,7 @@ pub mod faults;
 pub mod flow;
 pub mod frag;
 pub mod gms;
+pub mod lock;
 pub mod merge3;
 pub mod primary;
 pub mod reliable;

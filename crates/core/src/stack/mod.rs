@@ -158,6 +158,7 @@ impl Stack {
             | Command::TakeState(_)
             | Command::Call(_)
             | Command::Counter(_)
+            | Command::Lock(_)
             | Command::AnswerRequest { .. }) => self.work.push(Work::Command(cmd)),
         }
         self.run(now);

@@ -15,7 +15,7 @@ use crate::error::CloseError;
 use crate::inbox::{Line, Request};
 use crate::shared::{Ended, Shared, Watched};
 use crate::stats::{Gauges, Inspection, SendWindow, Stats};
-use crate::{Address, Config, Counter, Primacy, View};
+use crate::{Address, Config, Counter, Lock, Primacy, Semaphore, View};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
@@ -186,6 +186,19 @@ impl Channel {
     #[must_use]
     pub fn counter(&self, name: &str) -> Counter {
         Counter::new(self.clone(), name)
+    }
+
+    /// A lock that all members share, which needs LOCK in the stack. Nothing is sent before it is used.
+    #[must_use]
+    pub fn lock(&self, name: &str) -> Lock {
+        Lock::new(self.clone(), name)
+    }
+
+    /// So many permits (at least 1) that all members share; otherwise as [`Channel::lock`]. All members
+    /// say the same number.
+    #[must_use]
+    pub fn semaphore(&self, name: &str, permits: u32) -> Semaphore {
+        Semaphore::new(self.clone(), name, permits)
     }
 
     /// Counters.

@@ -5,6 +5,7 @@ mod perform;
 use super::budget::Budget;
 use super::calls::Calls;
 use super::complaints::Complaints;
+use super::holds::Holds;
 use super::patience::Patience;
 use super::report;
 use super::states::States;
@@ -66,6 +67,7 @@ pub(crate) struct Member {
     calls: Calls,
     /// Calls of methods. No send waits behind them.
     remote_calls: HashMap<OpId, oneshot::Sender<SendResult>>,
+    holds: Holds,
     received: Vec<RawEvent>,
     /// Messages of this turn that go to the stack together.
     sends: Vec<app::Send>,
@@ -108,6 +110,7 @@ impl Member {
             phase: Phase::Running,
             calls: Calls::default(),
             remote_calls: HashMap::new(),
+            holds: Holds::default(),
             received: Vec::new(),
             sends: Vec::new(),
             items: Vec::new(),
@@ -255,6 +258,7 @@ impl Member {
             AppEvent::PrimaryRulesDiffer { member } => {
                 report::primary_rules_differ(&self.shared, Address(member));
             }
+            AppEvent::LockLost { hold, why } => self.holds.lost(hold, why),
             AppEvent::KeptNoLonger { of } => report::kept_no_longer(&self.shared, Address(of)),
             AppEvent::StateRequested { request, by } => {
                 let responder = StateResponder::new(Arc::clone(&self.shared), request, by);

@@ -6,6 +6,7 @@
 mod budget;
 mod calls;
 mod complaints;
+mod holds;
 mod invoker;
 mod member;
 mod patience;

@@ -146,6 +146,8 @@ enum Happening {
     Consume(Life),
     /// The application answers a request.
     Answer(Life, calls::Nested),
+    /// The application gives back what it has.
+    GiveBack(Life, OpId),
     /// Gauges are read.
     Sample,
 }
@@ -185,6 +187,8 @@ pub struct Cluster {
     padding: usize,
     /// Uses of objects that members share.
     uses: u64,
+    /// For how long locks that are asked for will be held.
+    holds: BTreeMap<OpId, Duration>,
 }
 
 /// More happenings than this at one moment are a livelock.
@@ -217,6 +221,7 @@ impl Cluster {
             busy: 0,
             padding: 0,
             uses: 0,
+            holds: BTreeMap::new(),
             settings,
         }
     }
@@ -446,6 +451,7 @@ impl Cluster {
             Happening::Stream(step) => self.with_streams(|s, around| s.step(step, around)),
             Happening::Consume(life) => self.consume_one(life),
             Happening::Answer(life, what) => self.answer_call(life, what, Given::Value),
+            Happening::GiveBack(life, hold) => self.give_back(life, hold),
             Happening::Sample => self.sample_and_plan_next(),
         }
         true

@@ -178,7 +178,11 @@ impl Cluster {
                 return None;
             }
             AppEvent::View(v) => What::View(v),
-            AppEvent::Resolved { op, result } if is_use(op) => What::Used(op, result),
+            AppEvent::Resolved { op, result } if is_use(op) => {
+                self.used(life, op, result);
+                return None;
+            }
+            AppEvent::LockLost { hold, why } => What::LockLost(hold, why),
             AppEvent::Resolved { op, result } if is_call(op) => {
                 self.call_ended(life, op, result);
                 return None;

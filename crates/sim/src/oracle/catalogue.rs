@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// What the simulator has to judge.
 const REQUIRED: &str = "A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 A13 A14 A15 A16 B1 B2 \
     C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11a C11b C12 C13 C14 C15 C16 C17 D1 D2 D3 E1 E2 E3 E4 E5 E6 E7 E8 E9 \
-    F1 F2 F3 F4 F5 F6 F7 G1 G2 G3 H1 H2 H3 H4 I1 I2 J1 J2 J3 J4 J5 J6 K5 O1 P1 P2 P3";
+    F1 F2 F3 F4 F5 F6 F7 G1 G2 G3 H1 H2 H3 H4 I1 I2 J1 J2 J3 J4 J5 J6 K1 K2 K3 K4 K5 O1 P1 P2 P3";
 
 struct Row {
     invariant: String,

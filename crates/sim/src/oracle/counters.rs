@@ -70,7 +70,7 @@ fn uses(h: &History) -> Vec<Use<'_>> {
 
 /// `None`: it certainly did nothing.
 fn as_call(u: &Use<'_>, end: Time) -> Option<Call<CounterOp, i64>> {
-    let Asked::Counter(action) = u.call.asked;
+    let Asked::Counter(action) = u.call.asked else { return None };
     let op = match action {
         CounterAction::Get => CounterOp::Get,
         CounterAction::Set(value) => CounterOp::Set(value),
@@ -103,7 +103,7 @@ fn did_nothing(why: &CounterFailure) -> bool {
 }
 
 /// By how much a use may be late: clocks of nodes run up to a fiftieth too slowly.
-fn allowed(within: Duration) -> Duration {
+pub(super) fn allowed(within: Duration) -> Duration {
     within + within / 40 + Duration::from_millis(10)
 }
 

@@ -13,6 +13,7 @@ pub mod counters;
 pub mod credits;
 pub mod delivery;
 mod faults;
+pub mod locks;
 pub mod memory;
 pub mod order;
 pub mod primary;
@@ -118,6 +119,7 @@ pub fn check_all(h: &History, c: &Conditions) -> Vec<Violation> {
         found.extend(sequencer::check(h, c));
     }
     found.extend(counters::check(h));
+    found.extend(locks::check(h));
     found.extend(wire::check(h, c));
     if c.flow_control {
         found.extend(credits::check(h, c));

@@ -46,6 +46,7 @@ fn is_significant(f: &Fact) -> bool {
         | What::SentAgain(_)
         | What::CallEnded(..)
         | What::Used(..)
+        | What::LockLost(..)
         | What::StateRequested(_)
         | What::StateFetched(..) => true,
         What::Resolved(_, how) => !matches!(how, SendResult::Sent),
@@ -58,6 +59,7 @@ fn is_significant(f: &Fact) -> bool {
         | What::Uses(_)
         | What::FetchesState(..)
         | What::StateTaken(_)
+        | What::GivesBack(_)
         | What::CarriedOut(..)
         | What::AnswersCall(..)
         | What::Died { .. }

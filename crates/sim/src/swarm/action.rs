@@ -24,7 +24,8 @@ impl Action {
             | Action::Call(n, _)
             | Action::Count(n, ..)
             | Action::Fetch(n, ..)
-            | Action::Provide(n, _) => Some(n),
+            | Action::Provide(n, _)
+            | Action::Lock(n, ..) => Some(n),
             Action::Partition(_) | Action::Cut(..) | Action::Heal => None,
         }
     }
@@ -53,6 +54,9 @@ impl fmt::Display for Action {
             Action::Reset(n) => write!(f, "reset {n}"),
             Action::Send(from, m) => write_send(f, from, m),
             Action::Call(from, call) => write_call(f, from, call),
+            Action::Lock(n, lock, within, hold) => {
+                write!(f, "lock {n} {lock} within {} for {}", millis(*within), millis(*hold))
+            }
             Action::Count(n, counter, action, within) => {
                 write!(f, "count {n} {counter} {action:?} within {}", millis(*within))
             }

@@ -1,5 +1,7 @@
 //! Drawing a configuration: everything that a run does is decided here, before it starts.
 
+mod shared;
+
 use super::plan::Tuning;
 use super::{Profile, Task, node_name};
 use crate::cluster::{Appetite, Errand, Outcall, Outgoing, Provision};
@@ -69,6 +71,8 @@ pub enum Action {
     Fetch(String, Option<String>, Duration),
     /// What its application does when it is asked for its state.
     Provide(String, Provision),
+    /// Acquire a lock, waiting so long at most, and hold it for so long.
+    Lock(String, &'static str, Duration, Duration),
 }
 
 /// How much is sent while faults go on.
@@ -86,6 +90,9 @@ pub struct Workload {
 /// each doubles what the judge has to look at.
 pub(super) const COUNTERS: [&str; 8] =
     ["orders", "stock", "visits", "seats", "errors", "clicks", "cups", "doors"];
+
+/// The locks that members share.
+pub(super) const LOCKS: [&str; 3] = ["door", "gate", "hatch"];
 
 /// Load and faults happen in this window; before it nodes start.
 const FAULTS_FROM: Duration = Duration::from_secs(6);
@@ -134,6 +141,10 @@ impl Configuration {
             draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0006);
             // With STATE_TRANSFER a state goes into one message.
             padding = draw.states() % (tuning.max_credits as usize / 2);
+        }
+        if task.locks {
+            draw.rng = Rng::new(seed ^ 0x5eed_0000_0000_0007);
+            draw.locking();
         }
         let mut schedule = draw.schedule;
         schedule.sort_by_key(|(at, _)| *at);
@@ -337,68 +348,6 @@ impl Draw {
             _ => Errand::Nest(self.rng.between(1, 3) as u8),
         };
         Outcall { to, wait, within, size, errand }
-    }
-
-    /// Counters are added to, compared and read by everybody, more often while faults begin.
-    fn counting(&mut self) {
-        const USES: u64 = 150;
-        for _ in 0..USES {
-            let when = self.within(Duration::from_secs(2), FAULTS_UNTIL + Duration::from_secs(4));
-            let name = self.someone();
-            let counter = *self.rng.pick(&COUNTERS).unwrap_or(&COUNTERS[0]);
-            let action = match self.rng.below(10) {
-                0..=2 => CounterAction::Get,
-                3 => CounterAction::Set(self.rng.between(1_000, 1_000_000) as i64),
-                4 => {
-                    let update = self.rng.between(1_000, 1_000_000) as i64;
-                    let expected = self.rng.below(3) as i64;
-                    CounterAction::CompareAndSwap { expected, update }
-                }
-                // What was added is told from what was not by the sum.
-                _ => CounterAction::AddAndGet(self.rng.between(1, 1_000) as i64),
-            };
-            let within = self.within(Duration::from_millis(50), Duration::from_secs(20));
-            self.at(when, Action::Count(name, counter, action, within));
-        }
-    }
-
-    /// Most nodes begin with a state, members ask for one now and then, and some applications do not
-    /// give theirs for a while. How much is in every state that means nothing.
-    fn states(&mut self) -> usize {
-        const FETCHES: usize = 6;
-        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(20));
-        let schedule = core::mem::take(&mut self.schedule);
-        for (when, action) in schedule {
-            let begins = match &action {
-                Action::Start(name) | Action::Restart(name) => Some(name.clone()),
-                _ => None,
-            };
-            self.at(when, action);
-            if let Some(name) = begins.filter(|_| self.rng.chance(0.7)) {
-                let within = self.within(shortest, longest).min(FAULTS_UNTIL - when);
-                self.at(when, Action::Fetch(name, None, within));
-            }
-        }
-        for _ in 0..FETCHES {
-            let when = self.within(Duration::from_secs(2), FAULTS_UNTIL);
-            // While a state comes no view does, and when all faults are over there must be one.
-            let within = self.within(shortest, longest).min(FAULTS_UNTIL - when);
-            let name = self.someone();
-            let from = self.rng.chance(0.3).then(|| self.someone());
-            self.at(when, Action::Fetch(name, from, within));
-        }
-        if self.rng.chance(0.3) {
-            let (name, from) = (self.someone(), self.within(FAULTS_FROM, FAULTS_UNTIL));
-            let refuses = self.rng.chance(0.5);
-            let how = if refuses { Provision::Refuses } else { Provision::Silent };
-            self.at(from, Action::Provide(name.clone(), how));
-            self.at(FAULTS_UNTIL, Action::Provide(name, Provision::Gives));
-        }
-        match self.rng.below(3) {
-            0 => 0,
-            1 => self.rng.between(1, 20_000) as usize,
-            _ => self.rng.between(20_000, 500_000) as usize,
-        }
     }
 
     fn sync(&mut self) -> Sync {

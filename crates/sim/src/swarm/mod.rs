@@ -144,6 +144,8 @@ pub struct Task {
     pub counters: bool,
     /// Nodes begin with the state of another one, and members ask for states.
     pub states: bool,
+    /// The stack has LOCK and PRIMARY, and applications use locks.
+    pub locks: bool,
     /// A deliberately wrong protocol, by name (feature `mutants`).
     pub mutant: Option<String>,
 }
@@ -163,13 +165,14 @@ impl Task {
             calls: false,
             counters: false,
             states: false,
+            locks: false,
             mutant: None,
         }
     }
 
     /// All that a swarm has: every profile as it is, and those in which it matters most with
     /// synchronous sends, with PRIMARY, with view synchrony, with total order, with calls of methods,
-    /// with counters, with states, and with windows in place of credits.
+    /// with counters, with states, with locks, and with windows in place of credits.
     #[must_use]
     pub fn all(members: usize) -> Vec<Task> {
         let of = |profile| Task::new(profile, members);
@@ -187,6 +190,7 @@ impl Task {
             .chain(calls.map(|p| Task { calls: true, ..of(p) }))
             .chain(changes.map(|p| Task { counters: true, ..of(p) }))
             .chain(states.map(|p| Task { states: true, ..of(p) }))
+            .chain(changes.map(|p| Task { locks: true, ..of(p) }))
             .chain(windows.map(|p| Task { stack: Stack::Windows, ..of(p) }))
             .collect()
     }
@@ -206,9 +210,10 @@ impl Task {
         let states = if self.states { " --states" } else { "" };
         let calls = if self.calls { " --calls" } else { "" };
         let counters = if self.counters { " --counters" } else { "" };
+        let locks = if self.locks { " --locks" } else { "" };
         let (profile, members) = (self.profile, self.members);
         format!(
-            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{calls}{counters}{states}{mutant}"
+            "rgroups sim replay {seed} --profile {profile} --members {members}{stack}{sends}{primary}{vsync}{order}{calls}{counters}{states}{locks}{mutant}"
         )
     }
 }

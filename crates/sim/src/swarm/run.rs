@@ -1,6 +1,6 @@
 //! Executing a configuration, phase by phase.
 
-use super::draw::{Action, COUNTERS, Configuration};
+use super::draw::{Action, COUNTERS, Configuration, LOCKS};
 use super::plan::{FAILURE_TIMEOUT, HEARTBEAT, MERGE_INTERVAL, STABLE_INTERVAL, VERIFICATION};
 use super::shrink::Selection;
 use super::{Profile, Task};
@@ -12,6 +12,7 @@ use crate::oracle::bounds::Bounds;
 use crate::oracle::{self, Conditions, Violation, twins};
 use rgroups_core::plan::ProtocolConfig;
 use rgroups_core::protocols::counter::{CounterAction, CounterConfig};
+use rgroups_core::protocols::lock::LockConfig;
 use rgroups_core::protocols::primary::PrimaryConfig;
 use rgroups_core::protocols::sequencer::SequencerConfig;
 use rgroups_core::rpc::Wait;
@@ -184,7 +185,7 @@ struct Run {
 impl Run {
     fn new(c: &Configuration, keep_lines: bool) -> Self {
         let mut plan = c.tuning.plan(c.task.members);
-        if c.task.primary || c.task.counters {
+        if c.task.primary || c.task.counters || c.task.locks {
             let quorum = (c.task.members / 2 + 1).to_string();
             plan = plan
                 .insert_above("GMS", PrimaryConfig::default())
@@ -197,6 +198,11 @@ impl Run {
             && let Some(top) = plan.protocols.last().map(ProtocolConfig::name)
         {
             plan = plan.insert_above(top, CounterConfig::default());
+        }
+        if c.task.locks
+            && let Some(top) = plan.protocols.last().map(ProtocolConfig::name)
+        {
+            plan = plan.insert_above(top, LockConfig::default());
         }
         if c.task.vsync {
             plan = plan.with("GMS", "view_synchrony", "true");
@@ -249,6 +255,9 @@ impl Run {
             Action::Count(name, counter, action, within) => {
                 let _ = c.count(name, counter, *action, *within);
             }
+            Action::Lock(name, lock, within, hold) => {
+                let _ = c.lock(name, lock, *within, *hold);
+            }
             Action::Send(from, message) => {
                 // Whoever does not run at the moment sends nothing.
                 let _ = c.send(from, message);
@@ -299,6 +308,9 @@ impl Run {
         if c.task.counters {
             self.final_reads(&names);
         }
+        if c.task.locks {
+            self.final_turns(&names);
+        }
         let sent = first..self.cluster.history().messages.len();
         let ids: Vec<MessageId> = sent.map(|i| MessageId(i as u32)).collect();
         let mut seen = 0;
@@ -325,6 +337,15 @@ impl Run {
             let call = Outcall { to: None, wait, within, size: 0, errand };
             for from in names {
                 let _ = self.cluster.place(from, &call);
+            }
+        }
+    }
+
+    /// Everybody has every lock once more.
+    fn final_turns(&mut self, names: &[String]) {
+        for name in names {
+            for lock in LOCKS {
+                self.cluster.lock(name, lock, Duration::from_secs(30), Duration::from_millis(50));
             }
         }
     }

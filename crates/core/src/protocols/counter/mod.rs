@@ -124,6 +124,9 @@ pub enum CounterFailure {
     Withdrawn,
 }
 
+/// With this first byte a payload is LOCK's.
+const LOCKS: u8 = 4;
+
 /// Deadlines of requests.
 const DEADLINE: TimerKey = TimerKey(0);
 /// What is not answered is asked again.
@@ -234,7 +237,8 @@ impl Protocol for Counter {
         let from = batch.src;
         let mut taken = alloc::vec::Vec::new();
         batch.retain(|m| {
-            if m.headers.get(ProtId::COUNTER).is_none() {
+            let locks = m.body.as_bytes().is_some_and(|b| b.first() == Some(&LOCKS));
+            if m.headers.get(ProtId::COUNTER).is_none() || locks {
                 return true;
             }
             taken.push(m.body.as_bytes().cloned().unwrap_or_default());

@@ -5,6 +5,7 @@ use crate::channel::LEAVE_TIMEOUT;
 use crate::inbox::{Line, Request};
 use crate::net::faults::Faults;
 use crate::shared::Ended;
+use rgroups_core::protocols::lock::{LockCall, LockWait};
 use rgroups_core::{Command, Time};
 
 impl Member {
@@ -66,6 +67,19 @@ impl Member {
                 call.timeout = by.map(|by| by.since(now));
                 self.calls.open(call.op, Line::Free, Some(reply));
                 self.node.submit(now, Command::Counter(call));
+            }
+            Request::Acquire { op, name, wait, by, lose, reply } => {
+                let wait = match (wait, by) {
+                    (LockWait::For(_), Some(by)) => LockWait::For(by.since(now)),
+                    (other, _) => other,
+                };
+                self.holds.open(op, lose);
+                self.calls.open(op, Line::Free, Some(reply));
+                self.node.submit(now, Command::Lock(LockCall::Acquire { op, name, wait }));
+            }
+            Request::Release { op, hold, reply } => {
+                self.calls.open(op, Line::Free, Some(reply));
+                self.node.submit(now, Command::Lock(LockCall::Release { op: Some(op), hold }));
             }
             Request::Flush { op, by, reply } => {
                 let timeout = by.map(|by| by.since(now));
