@@ -32,6 +32,13 @@ const JOIN_AGAIN: TimerKey = TimerKey(2);
 /// Members are to be asked for.
 const HUNT: TimerKey = TimerKey(3);
 
+/// Other joiners are to be answered.
+const ANSWER: TimerKey = TimerKey(4);
+
+/// A joiner answers another one so much later: a coordinator on a local network has answered both
+/// by then, and of many that join together none needs the others.
+const AFTER_COORDINATOR: Duration = Duration::from_millis(50);
+
 /// How often a joiner asks while nobody answers, evenly over its wait. A datagram is no longer
 /// something to rely on when every fifth is lost: of eight requests and their answers one gets
 /// through in practically all cases, and nobody founds a second group beside one that is there.
@@ -54,6 +61,10 @@ pub struct Discovery {
     common: Common,
     role: Role,
     search: Option<Search>,
+    /// The last search found a coordinator, who answers other joiners as well.
+    led: bool,
+    /// Joiners that asked this one, and whom they want.
+    askers: BTreeMap<Uuid, Option<Vec<Uuid>>>,
     /// Until when answers are reported for a purpose other than joining.
     curious: BTreeMap<Purpose, Time>,
     hunt: Hunt,
@@ -110,6 +121,8 @@ impl Discovery {
             kind,
             role: Role::Client,
             search: None,
+            led: false,
+            askers: BTreeMap::new(),
             curious: BTreeMap::new(),
             hunt: Hunt::default(),
             dynamic_hosts: VecDeque::new(),
@@ -127,6 +140,7 @@ impl Discovery {
                 // Who asks nobody need not wait.
                 let nobody = matches!(&asked, Asked::Hosts(hosts) if hosts.is_empty());
                 let found = BTreeMap::new();
+                self.led = false;
                 self.search = Some(Search { wanted, asked, found, answered: false });
                 cx.arm(JOIN_OVER, if nobody { cx.now } else { over });
                 cx.arm(JOIN_AGAIN, cx.now + self.common.join_wait / ASKS);
@@ -222,6 +236,7 @@ impl Discovery {
                 let full = search.found.len() >= MAX_FOUND;
                 if wanted && (!full || found.coordinator) {
                     let ends = found.coordinator && self.common.break_on_coord_rsp;
+                    self.led |= found.coordinator;
                     search.answered = true;
                     search.found.insert(found.member, found);
                     if ends {
@@ -295,8 +310,40 @@ impl Discovery {
         let max_rank = self.common.max_rank_to_reply as usize;
         let ranked_out =
             h.initial && max_rank > 0 && cx.group().rank(cx.local()).is_some_and(|r| r >= max_rank);
-        if meant && !ranked_out {
+        if !meant || ranked_out {
+            return;
+        }
+        let joiners = h.initial && self.role == Role::Client;
+        if joiners && self.led && self.heard_by_all() {
+            // The coordinator heard it too.
+        } else if joiners && self.search.is_some() && self.heard_by_all() {
+            self.answer_later(src, wanted, cx);
+        } else {
             self.answer(src, wanted.as_deref(), cx);
+        }
+    }
+
+    /// Whether everybody hears what joiners ask, and not only who is at an address that they know.
+    fn heard_by_all(&self) -> bool {
+        !matches!(self.kind, DiscoveryKind::TcpPing(_))
+    }
+
+    fn answer_later(&mut self, src: Uuid, wanted: Option<Vec<Uuid>>, cx: &mut Cx<'_>) {
+        if self.askers.is_empty() {
+            cx.arm(ANSWER, cx.now + AFTER_COORDINATOR);
+        }
+        if self.askers.len() < MAX_FOUND {
+            self.askers.insert(src, wanted);
+        }
+    }
+
+    fn answer_askers(&mut self, cx: &mut Cx<'_>) {
+        let askers = core::mem::take(&mut self.askers);
+        if self.role == Role::Leaving || self.led {
+            return;
+        }
+        for (asker, wanted) in askers {
+            self.answer(asker, wanted.as_deref(), cx);
         }
     }
 }
@@ -325,6 +372,7 @@ impl Protocol for Discovery {
     fn stop(&mut self, _cx: &mut Cx<'_>) {
         self.role = Role::Leaving;
         self.search = None;
+        self.askers.clear();
         self.curious.clear();
         self.hunt.clear();
         self.members.clear();
@@ -410,6 +458,7 @@ impl Protocol for Discovery {
                     cx.arm(JOIN_AGAIN, cx.now + self.common.join_wait / ASKS);
                 }
             }
+            ANSWER => self.answer_askers(cx),
             HUNT => {
                 let wanted = self.hunt.take_due(cx.now, self.common.max_listed());
                 if !wanted.is_empty() && self.role != Role::Leaving {

@@ -154,6 +154,51 @@ fn other_joiners_are_found_by_their_requests() {
     assert_eq!(found(&s), [(Purpose::Join, [id(2)].into())]);
 }
 
+/// What member 1, a joiner, sent to member 2.
+fn answers(s: &mut Solo) -> usize {
+    sent(s).iter().filter(|(_, _, dest)| *dest == Some(id(2).into())).count()
+}
+
+#[test]
+fn a_joiner_answers_another_one_when_no_coordinator_has_done_so() {
+    let mut s = member(1, ping());
+    join(&mut s);
+    s.arrive(2, request(data(2, false, false), true));
+    s.run(ms(49));
+    assert_eq!(answers(&mut s), 0);
+    s.run(ms(1));
+    assert_eq!(answers(&mut s), 1);
+    s.run(ms(500));
+    assert_eq!(answers(&mut s), 0, "once");
+}
+
+#[test]
+fn of_many_that_join_together_none_answers_another() {
+    let mut s = member(1, ping());
+    join(&mut s);
+    s.arrive(2, request(data(2, false, false), true));
+    s.arrive(3, answer(data(3, true, true)));
+    s.arrive(2, request(data(2, false, false), true));
+    s.run(ms(500));
+    assert_eq!(answers(&mut s), 0, "the coordinator answers");
+    join(&mut s);
+    s.arrive(2, request(data(2, false, false), true));
+    s.run(ms(100));
+    assert_eq!(answers(&mut s), 1, "it could not be joined: who is the coordinator is open again");
+}
+
+#[test]
+fn over_tcp_a_joiner_answers_at_once_as_the_coordinator_may_not_have_been_asked() {
+    let config = TcpPingConfig { initial_hosts: hosts(&[7001, 7002]), ..TcpPingConfig::default() };
+    let mut s = member(1, tcpping(config));
+    join(&mut s);
+    let _ = s.sent();
+    let header =
+        PingHeader { kind: PingKind::Request, cluster: Some("test".into()), initial: true };
+    s.arrive(2, message(wire::ProtId::TCPPING, header, &[data(2, false, false)]));
+    assert_eq!(answers(&mut s), 1);
+}
+
 #[test]
 fn a_member_that_asks_for_addresses_is_not_taken_for_a_joiner() {
     let mut s = member(1, ping());

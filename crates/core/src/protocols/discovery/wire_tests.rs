@@ -234,12 +234,20 @@ fn a_request_on_a_group_of_its_own_is_a_bare_message() {
     assert_eq!(list[0].physical.as_ref().and_then(wire::IpAddress::socket_addr), Some(at(7801)));
 }
 
+/// When joiners answer joiners.
+fn after_the_coordinator(a: &mut Node) {
+    let then = Time::ZERO + super::AFTER_COORDINATOR;
+    a.end_turn(Time::ZERO);
+    a.advance(then, false);
+    a.end_turn(then);
+}
+
 #[test]
 fn a_request_on_a_group_of_its_own_is_answered_by_the_transport() {
     let mut a = on_a_group_of_its_own((A, "A", 7800));
     let _ = sent(&mut a);
     a.receive(Time::ZERO, RawEvent::Discovery { bytes: mping_request() });
-    a.end_turn(Time::ZERO);
+    after_the_coordinator(&mut a);
     let ops: Vec<RawOp> = core::iter::from_fn(|| a.poll_raw()).collect();
     let to_b = |op: &RawOp| matches!(op, RawOp::Connect { to, .. } if *to == at(7801));
     assert!(ops.iter().any(to_b), "{ops:?}");
@@ -253,7 +261,7 @@ fn a_request_of_another_cluster_on_the_same_group_leaves_no_trace() {
     let _ = sent(&mut a);
     a.receive(Time::ZERO, RawEvent::Discovery { bytes: mping_request() });
     a.receive(Time::ZERO, RawEvent::Discovery { bytes: Bytes::from_static(b"garbage") });
-    a.end_turn(Time::ZERO);
+    after_the_coordinator(&mut a);
     assert_eq!(a.poll_raw(), None);
     assert_eq!(a.stack().group().addresses.physical(B), None);
 }
