@@ -190,8 +190,10 @@ struct Entry {
 }
 
 impl AddressBook {
-    /// How many members of other views are remembered; beyond it the longest unheard-of goes.
-    pub const STRANGERS: usize = 512;
+    /// How many who are no members are remembered; beyond it the longest unheard-of goes. Of many that
+    /// join at once each hears of all others before the view comes: were there more of them than this, they
+    /// would have to ask each other again.
+    pub const STRANGERS: usize = 4096;
 
     /// Where `m` is.
     #[must_use]
