@@ -379,6 +379,35 @@ fn without_view_synchrony_the_members_of_a_part_come_into_a_merge_apart() {
     assert_ne!(a_merge(Views::Plain).unlike(), [""; 0]);
 }
 
+/// A does not hear the others and goes on alone, but they hear A, in the view that they have with it. What
+/// A sent before reached B only. The merge brings A back.
+fn a_lost_coordinator_comes_back(views: Views) -> Group {
+    let mut g = Group::of(plan(views), &["A", "B", "C"]);
+    let (from, to) = (g.c.host("A"), g.c.host("C"));
+    let once = Pattern { from, to, ..Pattern::of_kind("NAKACK2", "MSG") };
+    g.c.add_rule(Rule::new(once, Action::Drop, Some(1)));
+    g.drop("A", "C", "NAKACK2", "XMIT_RSP");
+    g.drop("C", "B", "NAKACK2", "XMIT_REQ");
+    g.c.send("A", &Outgoing::new(None, 100));
+    g.c.run_for(10 * MILLISECOND);
+    ["B", "C"].into_iter().for_each(|m| g.c.cut(m, "A"));
+    g.together(&["A"]);
+    assert_eq!((g.sizes("B").last(), g.sizes("C").last()), (Some(&3), Some(&3)));
+    g.c.heal();
+    g.together(&["A", "B", "C"]);
+    g.c.run_for(SECOND);
+    g
+}
+
+#[test]
+fn what_a_member_sent_that_a_merge_brings_back_all_have_before_it_or_none() {
+    let g = a_lost_coordinator_comes_back(Views::Synchronous);
+    assert!(g.views("B").last().is_some_and(|v| v.is_merge()));
+    assert_eq!(g.unlike(), [""; 0]);
+    assert_eq!(g.alone(), []);
+    assert_ne!(a_lost_coordinator_comes_back(Views::Plain).unlike(), [""; 0]);
+}
+
 #[test]
 fn a_member_without_the_option_makes_views_plain_while_it_is_in_them() {
     let mut g = Group::of(plan(Views::Synchronous), &["A", "B", "C"]);

@@ -30,7 +30,7 @@ pub(crate) struct RequestLimits {
 }
 
 /// All missing numbers of one window.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gaps {
     list: VecDeque<Gap>,
     reordering: Duration,

@@ -57,7 +57,7 @@ pub(super) fn in_window(window: &Window) -> u64 {
 }
 
 /// One sender's messages here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Intake {
     epoch: u32,
     /// Passed up and not consumed.

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use bytes::Bytes;
 
 /// A message of a window.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Kept {
     /// It is as the others are ([`Pattern`]).
     Plain { flags: Flags, hints: Hints, payload: Bytes },
@@ -47,10 +47,10 @@ impl Kept {
 }
 
 /// What the plain messages of a window have in common: that of the first one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pattern(Option<Common>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Common {
     src: Option<Address>,
     id: ProtId,

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 /// What is known of one number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Slot {
     /// Nothing is here.
     #[default]
@@ -24,7 +24,7 @@ const SEGMENT: usize = 64;
 type Segment = Box<[Slot; SEGMENT]>;
 
 /// Slots by number, from a base upwards.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Slots {
     /// The number of the first slot of the first segment.
     base: i64,

@@ -35,12 +35,12 @@ pub(super) fn mark(m: &wire::Message) -> Option<Mark> {
 }
 
 /// Cut messages of one sender of which not all is here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     open: BTreeMap<i64, Part>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Part {
     here: i32,
     id: Option<i16>,

@@ -43,7 +43,7 @@ pub(crate) enum Taken {
 }
 
 /// One window.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Window {
     low: i64,
     delivered: i64,

@@ -75,7 +75,7 @@ enum Phase {
 }
 
 /// Another member, as a source of multicasts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sender {
     window: Window,
     /// What is acknowledged of it, in the dialect that does that.

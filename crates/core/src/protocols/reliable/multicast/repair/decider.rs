@@ -33,7 +33,7 @@ impl ReliableMulticast {
             }
             return;
         }
-        let heard = match silent.is_empty() && !run.parted {
+        let heard = |of: Uuid| match silent.is_empty() && (!run.parted || run.apart.contains(&of)) {
             true if run.foreign => Heard::AllOfOurs,
             true => Heard::All,
             false => Heard::Some,
@@ -41,7 +41,7 @@ impl ReliableMulticast {
         let cuts = own.windows.iter().filter_map(|w| {
             let others = about_it().filter_map(|(_, (_, r))| r.of(w.of));
             let holdings: Vec<&Holding> = core::iter::once(w).chain(others).collect();
-            Some((w.of, decision::cut(&holdings, heard)?))
+            Some((w.of, decision::cut(&holdings, heard(w.of))?))
         });
         let cuts = cuts.collect();
         let patience = run.synchrony.as_ref().map_or(PATIENCE, |s| s.patience);

@@ -91,6 +91,9 @@ struct Frozen {
 struct Run {
     view: Arc<View>,
     excluded: Vec<Uuid>,
+    /// Members of both views that a merge brings back: before a synchronous change, what they sent until
+    /// they were lost is agreed upon as that of the excluded.
+    apart: Vec<Uuid>,
     /// The survivors that take part, in the order of the view; this member among them. Those that a
     /// merge brings back are none: they lost the excluded members elsewhere, and decided there.
     survivors: Vec<Uuid>,
@@ -115,6 +118,11 @@ enum Step {
 }
 
 impl Run {
+    /// Whether the survivors agree on what `m` sent, who is gone or was.
+    fn decides_on(&self, m: Uuid) -> bool {
+        self.excluded.contains(&m) || self.apart.contains(&m)
+    }
+
     /// The place of a member among the survivors.
     fn rank(&self, m: Uuid) -> usize {
         self.survivors.iter().position(|s| *s == m).unwrap_or(usize::MAX)
@@ -195,7 +203,7 @@ impl Repair {
     /// A view was installed without waiting, in the place of one that waited: nobody was left to agree
     /// with. What was not decided never will be, and a later view has nothing to ask about it.
     fn forget_undecided(&mut self) {
-        let waits = |m: &Uuid| self.run.as_ref().is_some_and(|r| r.excluded.contains(m));
+        let waits = |m: &Uuid| self.run.as_ref().is_some_and(|r| r.decides_on(*m));
         self.frozen.retain(|m, f| f.cut.is_some() || waits(m));
     }
 
@@ -219,20 +227,22 @@ impl ReliableMulticast {
         let Some(current) = cx.group().view.clone() else { return };
         let excluded = current.without(view);
         self.take_back(&view.members, cx);
-        for m in &excluded {
-            if let Some(sender) = self.senders.remove(m) {
-                self.repair.frozen.insert(*m, Frozen { sender, cut: None });
-            }
-        }
         let takes_part = |m: &Uuid| *m == local || tag::repairs_tails(*m);
         let stay = view.members.iter().copied().filter(|m| current.contains(*m));
         let (ours, foreign): (Vec<Uuid>, Vec<Uuid>) = stay.partition(takes_part);
         let (survivors, parted): (Vec<Uuid>, Vec<Uuid>) =
             ours.into_iter().partition(|m| view.together(local, *m));
         let synchrony = patience.map(|patience| Synchrony::new(patience, view, &survivors));
+        let apart = if synchrony.is_some() { parted.clone() } else { Vec::new() };
+        for m in excluded.iter().chain(&apart) {
+            if let Some(sender) = self.senders.remove(m) {
+                self.repair.frozen.insert(*m, Frozen { sender, cut: None });
+            }
+        }
         self.repair.run = Some(Run {
             view: Arc::clone(view),
             excluded,
+            apart,
             survivors,
             parted: !parted.is_empty(),
             foreign: !foreign.is_empty(),
@@ -277,7 +287,7 @@ impl ReliableMulticast {
     fn settle(&mut self, cuts: &[(Uuid, Cut)], cx: &mut Cx<'_>) {
         let Some(mut run) = self.repair.run.take() else { return };
         cx.disarm(REPAIR);
-        let mut unknown = Vec::new();
+        let (mut unknown, mut alike) = (Vec::new(), true);
         for (of, cut) in cuts {
             let Some(frozen) = self.repair.frozen.get_mut(of) else { continue };
             if frozen.cut.is_some() {
@@ -285,12 +295,21 @@ impl ReliableMulticast {
             }
             let window = &mut frozen.sender.window;
             if !cut.certain || window.holding(*of, None).exceeds(cut) {
-                unknown.push(*of);
+                match run.apart.contains(of) {
+                    true => alike = false,
+                    false => unknown.push(*of),
+                }
             }
             frozen.cut = Some(cut.clone());
             self.counters.received += hand_up(*of, window, cut, cx);
         }
-        let agreed = self.deliver_together(&mut run, cx);
+        let agreed = self.deliver_together(&mut run, cx) && alike;
+        for m in &run.apart {
+            // It is a member again. What was decided is kept for those who ask late.
+            if let Some(frozen) = self.repair.frozen.get(m) {
+                self.senders.insert(*m, frozen.sender.clone());
+            }
+        }
         if !unknown.is_empty() {
             self.repair.counters.unknown += 1;
             cx.trace(|| Trace::TailUnknown { of: unknown.clone() });
@@ -338,7 +357,7 @@ impl ReliableMulticast {
     /// Everybody has installed the installed view: nobody will ask about those before it.
     pub(super) fn repair_stable(&mut self) {
         match &self.repair.run {
-            Some(run) => self.repair.frozen.retain(|m, _| run.excluded.contains(m)),
+            Some(run) => self.repair.frozen.retain(|m, _| run.decides_on(*m)),
             None => self.repair.frozen.clear(),
         }
         if self.repair.frozen.is_empty() {
