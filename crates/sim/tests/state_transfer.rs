@@ -38,7 +38,7 @@ fn a_joiner_knows_every_message_once_while_everybody_sends() {
 fn in_total_order_a_joiner_knows_every_message_once() {
     let ordered = || plan().insert_below("FRAG2", SequencerConfig::default());
     for seed in 1..=4 {
-        let link = Link { loss: 0.02, ..Link::lan() };
+        let link = Link { delay: ms(10 * seed), loss: 0.02, ..Link::lan() };
         joins(seed, state_common::cluster(seed, &["A", "B"], link, ordered()));
     }
 }

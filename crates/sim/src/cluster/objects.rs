@@ -31,14 +31,7 @@ impl Cluster {
         action: CounterAction,
         within: Duration,
     ) -> Option<OpId> {
-        let life = self.life(name)?;
-        let op = OpId(USES + self.uses);
-        self.uses += 1;
-        let asked = Asked::Counter(action);
-        self.record(
-            Some(life),
-            What::Uses(ObjectCall { op, object: counter.into(), asked, within }),
-        );
+        let op = self.begin_use(name, counter, Asked::Counter(action), within)?;
         let timeout = Some(within);
         let call = CounterCall { op, name: counter.into(), initial: 0, action, timeout };
         self.command(name, Command::Counter(call));
@@ -54,15 +47,26 @@ impl Cluster {
         within: Duration,
         hold: Duration,
     ) -> Option<OpId> {
-        let life = self.life(name)?;
-        let op = OpId(USES + self.uses);
-        self.uses += 1;
-        let call = ObjectCall { op, object: lock.into(), asked: Asked::Lock { hold }, within };
-        self.record(Some(life), What::Uses(call));
+        let op = self.begin_use(name, lock, Asked::Lock { hold }, within)?;
         self.holds.insert(op, hold);
         let name_of_lock = LockName { name: lock.into(), permits: None };
         let wait = if within.is_zero() { LockWait::NotAtAll } else { LockWait::For(within) };
         self.command(name, Command::Lock(LockCall::Acquire { op, name: name_of_lock, wait }));
+        Some(op)
+    }
+
+    fn begin_use(
+        &mut self,
+        name: &str,
+        object: &str,
+        asked: Asked,
+        within: Duration,
+    ) -> Option<OpId> {
+        let life = self.life(name)?;
+        let op = OpId(USES + self.uses);
+        self.uses += 1;
+        let call = ObjectCall { op, object: object.into(), asked, within };
+        self.record(Some(life), What::Uses(call));
         Some(op)
     }
 

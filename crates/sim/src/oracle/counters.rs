@@ -3,14 +3,14 @@
 //! answered is lost. Judged where the stack has PRIMARY, whose views form one chain; where a quorum of
 //! processes begins a new chain, counters begin anew, and what comes after is not judged.
 
-use super::faults::{Faults, Kind, slowest};
+use super::objects::{Patience, must_succeed};
 use super::{Violation, primary};
 use crate::connections::Life;
-use crate::history::{Asked, History, ObjectCall, Phase, What};
+use crate::history::{Asked, History, ObjectCall, What};
 use crate::linear::models::{Counter, CounterOp};
 use crate::linear::{self, Call, Verdict};
 use rgroups_core::protocols::counter::{CounterAction, CounterFailure};
-use rgroups_core::{Duration, SendResult, Time};
+use rgroups_core::{SendResult, Time};
 use std::collections::BTreeMap;
 
 /// A use of a counter.
@@ -102,44 +102,29 @@ fn did_nothing(why: &CounterFailure) -> bool {
     )
 }
 
-/// By how much a use may be late: clocks of nodes run up to a fiftieth too slowly.
-pub(super) fn allowed(within: Duration) -> Duration {
-    within + within / 40 + Duration::from_millis(10)
-}
-
 /// J1: no use lasts longer than its time, unless its process does not run.
 fn late(h: &History, uses: &[Use<'_>]) -> Vec<Violation> {
-    let faults = Faults::of(h);
-    let over = h.facts.last().map_or(Time::ZERO, |f| f.at);
-    let mut found = Vec::new();
-    for u in uses {
-        let gone = h.end_of(u.by).map_or(over, |i| h.facts[i].at);
-        let ended = u.ended.map_or(gone, |(at, _)| at);
-        let stopped = faults.spans().iter().any(|s| {
-            s.kind == Kind::Frozen && s.of == Some(u.by) && s.from <= ended && s.to >= u.begun
-        });
-        let most = allowed(u.call.within) + slowest(h, u.by) * 2;
-        if ended.since(u.begun) > most && !stopped {
-            let (who, within) = (h.name(u.by), u.call.within);
-            let text = format!("{who} has used {} for longer than {within:?}", u.call.object);
-            found.push(Violation::new("J1", text));
-        }
-    }
-    found
+    let patience = Patience::of(h);
+    let late = uses
+        .iter()
+        .filter(|u| patience.is_over(u.by, u.begun, u.ended.map(|(at, _)| at), u.call.within));
+    late.map(|u| {
+        let (who, within) = (h.name(u.by), u.call.within);
+        let text = format!("{who} has used {} for longer than {within:?}", u.call.object);
+        Violation::new("J1", text)
+    })
+    .collect()
 }
 
 /// K5, its other half: when all is well again, a member of the primary view is answered.
 fn unanswered(h: &History, uses: &[Use<'_>]) -> Vec<Violation> {
-    let Some(converged) = h.phase(Phase::Converged) else { return Vec::new() };
-    let (since, trust) = (h.facts[converged].at, primary::trust(h));
-    let refused = uses.iter().filter(|u| u.begun >= since).filter_map(|u| match u.ended {
-        Some((at, Err(why))) => Some((u, at, why)),
-        Some((_, Ok(_))) | None => None,
+    let must_succeed = must_succeed(h);
+    let refused = uses.iter().filter_map(|u| match u.ended {
+        Some((at, Err(why))) if must_succeed(u.by, u.begun, at) => Some((u, why)),
+        Some(_) | None => None,
     });
-    let in_primary = |u: &Use<'_>, at| primary::trusts(&trust, u.by, u.begun, at);
     refused
-        .filter(|(u, at, _)| in_primary(u, *at))
-        .map(|(u, _, why)| {
+        .map(|(u, why)| {
             let text = format!("{} could not use {}: {why:?}", h.name(u.by), u.call.object);
             Violation::new("K5", text)
         })
@@ -150,7 +135,8 @@ fn unanswered(h: &History, uses: &[Use<'_>]) -> Vec<Violation> {
 mod tests {
     use super::super::made::*;
     use super::*;
-    use rgroups_core::{OpId, Primacy, Trace, ViewId};
+    use crate::history::Phase;
+    use rgroups_core::{Duration, OpId, Primacy, Trace, ViewId};
 
     fn begin(h: &mut History, by: Life, n: u64, action: CounterAction) {
         let within = Duration::from_secs(1);

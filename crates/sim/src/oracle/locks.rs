@@ -5,11 +5,11 @@
 //! ends. A process that stood still or was slow meanwhile has it until it can no longer trust the last
 //! primary view that it knew: from then on only it does not know.
 
-use super::counters::allowed;
 use super::faults::{Faults, Kind, Span, slowest};
+use super::objects::{Patience, must_succeed};
 use super::{Violation, primary};
 use crate::connections::Life;
-use crate::history::{Asked, History, ObjectCall, Phase, What};
+use crate::history::{Asked, History, ObjectCall, What};
 use crate::linear::models::{Lock, LockOp};
 use crate::linear::{self, Call, Verdict};
 use rgroups_core::protocols::lock::LockFailure;
@@ -156,36 +156,28 @@ fn tokens(h: &History, lock: &str, holds: &[(Time, u64, &Wait<'_>)]) -> Option<V
 /// wait may take ten seconds to ask.
 fn late(h: &History, waits: &[Wait<'_>]) -> Vec<Violation> {
     const ASKING: rgroups_core::Duration = rgroups_core::Duration::from_secs(10);
-    let faults = Faults::of(h);
-    let over = h.facts.last().map_or(Time::ZERO, |f| f.at);
-    let mut found = Vec::new();
-    for w in waits {
-        let gone = h.end_of(w.by).map_or(over, |i| h.facts[i].at);
-        let ended = w.ended.map_or(gone, |(at, _)| at);
-        let stopped = faults.spans().iter().any(|s| {
-            s.kind == Kind::Frozen && s.of == Some(w.by) && s.from <= ended && s.to >= w.begun
-        });
-        let within = if w.call.within.is_zero() { ASKING } else { w.call.within };
-        if ended.since(w.begun) > allowed(within) + slowest(h, w.by) * 2 && !stopped {
-            let text =
-                format!("{} waits for {} for longer than {within:?}", h.name(w.by), w.call.object);
-            found.push(Violation::new("K4", text));
-        }
-    }
-    found
+    let patience = Patience::of(h);
+    let within = |w: &Wait<'_>| if w.call.within.is_zero() { ASKING } else { w.call.within };
+    let late = waits
+        .iter()
+        .filter(|w| patience.is_over(w.by, w.begun, w.ended.map(|(at, _)| at), within(w)));
+    late.map(|w| {
+        let (who, within) = (h.name(w.by), within(w));
+        let text = format!("{who} waits for {} for longer than {within:?}", w.call.object);
+        Violation::new("K4", text)
+    })
+    .collect()
 }
 
 /// K3: when all is well again, a member of the primary view gets what it waits for.
 fn never_had(h: &History, waits: &[Wait<'_>]) -> Vec<Violation> {
-    let Some(converged) = h.phase(Phase::Converged) else { return Vec::new() };
-    let (since, trust) = (h.facts[converged].at, primary::trust(h));
-    let refused = waits.iter().filter(|w| w.begun >= since).filter_map(|w| match w.ended {
-        Some((at, Err(why))) => Some((w, at, why)),
-        Some((_, Ok(_))) | None => None,
+    let must_succeed = must_succeed(h);
+    let refused = waits.iter().filter_map(|w| match w.ended {
+        Some((at, Err(why))) if must_succeed(w.by, w.begun, at) => Some((w, why)),
+        Some(_) | None => None,
     });
     refused
-        .filter(|(w, at, _)| primary::trusts(&trust, w.by, w.begun, *at))
-        .map(|(w, _, why)| {
+        .map(|(w, why)| {
             let text = format!("{} could not have {}: {why:?}", h.name(w.by), w.call.object);
             Violation::new("K3", text)
         })
@@ -196,6 +188,7 @@ fn never_had(h: &History, waits: &[Wait<'_>]) -> Vec<Violation> {
 mod tests {
     use super::super::made::*;
     use super::*;
+    use crate::history::Phase;
     use rgroups_core::protocols::lock::LockLoss;
     use rgroups_core::{Duration, OpId, ViewId};
 

@@ -15,6 +15,7 @@ pub mod delivery;
 mod faults;
 pub mod locks;
 pub mod memory;
+mod objects;
 pub mod order;
 pub mod primary;
 pub mod roles;

@@ -23,6 +23,7 @@ mod tests;
 use self::asking::Asking;
 use self::payload::{OwnPayload, Step};
 use self::serving::Serving;
+use crate::protocols::lock::LockPayload;
 use crate::wire::{CounterPayload, Decode, ProtId};
 use crate::{
     Answer, Batch, Consumed, Cx, Dir, DropReason, Event, Flow, Group, Interests, OpId, Primacy,
@@ -123,9 +124,6 @@ pub enum CounterFailure {
     /// The caller gave it up.
     Withdrawn,
 }
-
-/// With this first byte a payload is LOCK's.
-const LOCKS: u8 = 4;
 
 /// Deadlines of requests.
 const DEADLINE: TimerKey = TimerKey(0);
@@ -237,8 +235,8 @@ impl Protocol for Counter {
         let from = batch.src;
         let mut taken = alloc::vec::Vec::new();
         batch.retain(|m| {
-            let locks = m.body.as_bytes().is_some_and(|b| b.first() == Some(&LOCKS));
-            if m.headers.get(ProtId::COUNTER).is_none() || locks {
+            let is_lock = || m.body.as_bytes().is_some_and(LockPayload::is_ours);
+            if m.headers.get(ProtId::COUNTER).is_none() || is_lock() {
                 return true;
             }
             taken.push(m.body.as_bytes().cloned().unwrap_or_default());

@@ -31,7 +31,6 @@ const JOIN_OVER: TimerKey = TimerKey(1);
 const JOIN_AGAIN: TimerKey = TimerKey(2);
 /// Members are to be asked for.
 const HUNT: TimerKey = TimerKey(3);
-
 /// Other joiners are to be answered.
 const ANSWER: TimerKey = TimerKey(4);
 
@@ -313,13 +312,11 @@ impl Discovery {
         if !meant || ranked_out {
             return;
         }
-        let joiners = h.initial && self.role == Role::Client;
-        if joiners && self.led && self.heard_by_all() {
+        match h.initial && self.role == Role::Client && self.heard_by_all() {
             // The coordinator heard it too.
-        } else if joiners && self.search.is_some() && self.heard_by_all() {
-            self.answer_later(src, wanted, cx);
-        } else {
-            self.answer(src, wanted.as_deref(), cx);
+            true if self.led => {}
+            true if self.search.is_some() => self.answer_later(src, wanted, cx),
+            true | false => self.answer(src, wanted.as_deref(), cx),
         }
     }
 

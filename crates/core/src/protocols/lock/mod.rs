@@ -23,7 +23,7 @@ mod tests;
 
 use self::holding::Holding;
 use self::keeping::Keeping;
-use self::payload::LockPayload;
+pub(super) use self::payload::LockPayload;
 use crate::wire::{Decode, ProtId};
 use crate::{
     Answer, Batch, Consumed, Cx, Dir, DropReason, Event, Flow, Group, Interests, OpId, Primacy,

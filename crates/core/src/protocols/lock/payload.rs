@@ -59,28 +59,20 @@ pub(super) enum Step {
 
 impl Step {
     pub(super) fn is_for_keeper(&self) -> bool {
-        match self {
-            Step::Claims(_) | Step::Acquire(_) | Step::Release(_) => true,
-            Step::Ready
-            | Step::Queued { .. }
-            | Step::Granted { .. }
-            | Step::Busy(_)
-            | Step::Released(_)
-            | Step::Lost(_)
-            | Step::OtherPermits { .. } => false,
-        }
+        matches!(self, Step::Claims(_) | Step::Acquire(_) | Step::Release(_))
     }
 }
 
 /// A step in a view. In another one it means nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LockPayload {
+pub(in super::super) struct LockPayload {
     pub(super) view: ViewId,
     pub(super) step: Step,
 }
 
 impl LockPayload {
-    pub(super) fn is_ours(bytes: &Bytes) -> bool {
+    /// Whether a payload under the header of COUNTER is LOCK's.
+    pub(in super::super) fn is_ours(bytes: &Bytes) -> bool {
         bytes.first() == Some(&OURS)
     }
 

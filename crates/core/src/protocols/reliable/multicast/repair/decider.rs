@@ -33,7 +33,9 @@ impl ReliableMulticast {
             }
             return;
         }
-        let heard = |of: Uuid| match silent.is_empty() && (!run.parted || run.apart.contains(&of)) {
+        let heard = |of: Uuid| match silent.is_empty()
+            && (run.parted.is_empty() || run.apart().contains(&of))
+        {
             true if run.foreign => Heard::AllOfOurs,
             true => Heard::All,
             false => Heard::Some,

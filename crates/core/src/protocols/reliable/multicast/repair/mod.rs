@@ -91,14 +91,11 @@ struct Frozen {
 struct Run {
     view: Arc<View>,
     excluded: Vec<Uuid>,
-    /// Members of both views that a merge brings back: before a synchronous change, what they sent until
-    /// they were lost is agreed upon as that of the excluded.
-    apart: Vec<Uuid>,
     /// The survivors that take part, in the order of the view; this member among them. Those that a
     /// merge brings back are none: they lost the excluded members elsewhere, and decided there.
     survivors: Vec<Uuid>,
-    /// There are such members, who may have delivered what nobody here has, or less.
-    parted: bool,
+    /// Those members, who may have delivered what nobody here has, or less.
+    parted: Vec<Uuid>,
     /// Members of JGroups stay too, of whom nobody knows what they delivered.
     foreign: bool,
     /// The survivors agree on their own messages too.
@@ -120,7 +117,13 @@ enum Step {
 impl Run {
     /// Whether the survivors agree on what `m` sent, who is gone or was.
     fn decides_on(&self, m: Uuid) -> bool {
-        self.excluded.contains(&m) || self.apart.contains(&m)
+        self.excluded.contains(&m) || self.apart().contains(&m)
+    }
+
+    /// Members that a merge brings back and on whom the survivors agree all the same, because they are to
+    /// have delivered the same of everybody: what these sent until they were lost.
+    fn apart(&self) -> &[Uuid] {
+        if self.synchrony.is_some() { &self.parted } else { &[] }
     }
 
     /// The place of a member among the survivors.
@@ -233,18 +236,11 @@ impl ReliableMulticast {
         let (survivors, parted): (Vec<Uuid>, Vec<Uuid>) =
             ours.into_iter().partition(|m| view.together(local, *m));
         let synchrony = patience.map(|patience| Synchrony::new(patience, view, &survivors));
-        let apart = if synchrony.is_some() { parted.clone() } else { Vec::new() };
-        for m in excluded.iter().chain(&apart) {
-            if let Some(sender) = self.senders.remove(m) {
-                self.repair.frozen.insert(*m, Frozen { sender, cut: None });
-            }
-        }
-        self.repair.run = Some(Run {
+        let run = self.repair.run.insert(Run {
             view: Arc::clone(view),
             excluded,
-            apart,
             survivors,
-            parted: !parted.is_empty(),
+            parted,
             foreign: !foreign.is_empty(),
             synchrony,
             since: cx.now,
@@ -252,6 +248,11 @@ impl ReliableMulticast {
             view_sent_at: cx.now,
             reported_at: None,
         });
+        for m in run.excluded.iter().chain(run.apart()) {
+            if let Some(sender) = self.senders.remove(m) {
+                self.repair.frozen.insert(*m, Frozen { sender, cut: None });
+            }
+        }
         self.repair.counters.runs += 1;
         self.repair.reports.retain(|_, (id, _)| id.id >= view.id.id);
         cx.trace(|| Trace::TailRepair { view: view.id, step: "frozen" });
@@ -295,7 +296,7 @@ impl ReliableMulticast {
             }
             let window = &mut frozen.sender.window;
             if !cut.certain || window.holding(*of, None).exceeds(cut) {
-                match run.apart.contains(of) {
+                match run.apart().contains(of) {
                     true => alike = false,
                     false => unknown.push(*of),
                 }
@@ -304,7 +305,7 @@ impl ReliableMulticast {
             self.counters.received += hand_up(*of, window, cut, cx);
         }
         let agreed = self.deliver_together(&mut run, cx) && alike;
-        for m in &run.apart {
+        for m in run.apart() {
             // It is a member again. What was decided is kept for those who ask late.
             if let Some(frozen) = self.repair.frozen.get(m) {
                 self.senders.insert(*m, frozen.sender.clone());
